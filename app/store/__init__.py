@@ -1,0 +1,1 @@
+"""The till's own SQLite database: durable ledger, outbox and the tables that the feed fills."""

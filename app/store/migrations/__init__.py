@@ -1,0 +1,1 @@
+"""Migrate the till's file from version to version (Alembic). The ledger's rows are never rewritten."""
