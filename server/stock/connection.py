@@ -1,0 +1,210 @@
+"""Connect to Redis: one server, a Sentinel's master, or a Cluster; from asyncio and from threads.
+
+redis-py 8 repeats commands ten times by default, and connects anew without a word. Neither is for us: a caller hears
+"not now" at once, and no script runs on a Redis process that nobody has looked at. A Redis that came back from an older
+snapshot still knows its generation, so the generation alone would let it sell the same units again; its `run_id` is
+new, and `Acquaintance` refuses every connection to it until the campaigns on it were compared (PROTOCOL 5.2).
+"""
+
+import ssl
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from server.stock.trouble import Restarted
+
+TIMEOUT_S = 2.0
+"""Above what any script takes, below what a person waits; a busy answer is better than none."""
+CONNECTIONS_MAX = 128
+"""More than a process has threads that ask at once: who finds none left is refused, as if Redis were away."""
+
+
+class BadAddress(ValueError):
+    """Say what is wrong with the setting that names Redis; the message holds no password."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Hold where Redis is: `kind` is unix, single, sentinel or cluster. `secret` is never shown.
+
+    `hosts` are (name, port) pairs; `service` is the Sentinel's name of the master; `path` the unix socket's.
+    """
+
+    kind: str
+    hosts: tuple[tuple[str, int], ...] = ()
+    path: str = ""
+    service: str = ""
+    db: int = 0
+    tls: bool = False
+    user: str | None = None
+    secret: str | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        """Name it for people, without what is secret."""
+        places = ",".join(f"{host}:{port}" for host, port in self.hosts) or self.path
+        return f"{self.kind} {places}" + (f" {self.service}" if self.service else "")
+
+
+_KINDS = {
+    "redis": ("single", False, 6379),
+    "rediss": ("single", True, 6379),
+    "redis+sentinel": ("sentinel", False, 26379),
+    "rediss+sentinel": ("sentinel", True, 26379),
+    "redis+cluster": ("cluster", False, 6379),
+    "rediss+cluster": ("cluster", True, 6379),
+}
+
+
+def read_address(url: str) -> Address:
+    """Read `redis://[user:secret@]host[:port][/db]`, several hosts with commas for redis+cluster:// and for
+    `redis+sentinel://hosts/service[/db]`; rediss... for TLS. Raises BadAddress.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme not in _KINDS or not rest:
+        raise BadAddress(f"redis_url must begin with one of {', '.join(f'{each}://' for each in _KINDS)}")
+    kind, tls, port = _KINDS[scheme]
+    netloc, _, path = rest.partition("/")
+    login, _, places = netloc.rpartition("@")
+    user, _, secret = login.partition(":")
+    hosts = tuple(_host(place, port) for place in places.split(","))
+    parts = [unquote(part) for part in path.split("?")[0].split("/") if part]
+    service = parts.pop(0) if kind == "sentinel" and parts else ""
+    if kind == "sentinel" and not service:
+        raise BadAddress("redis_url: name the master that the Sentinels watch, as redis+sentinel://HOST/MASTER")
+    db = parts.pop(0) if parts else "0"
+    if parts or not db.isdecimal():
+        raise BadAddress("redis_url: the database is a number, as redis://HOST/0")
+    if kind == "cluster" and db != "0":
+        raise BadAddress("redis_url: a Cluster has no database but 0")
+    if kind == "single" and len(hosts) > 1:
+        raise BadAddress("redis_url: several hosts belong to redis+sentinel:// or redis+cluster://")
+    return Address(
+        kind,
+        hosts,
+        service=service,
+        db=int(db),
+        tls=tls,
+        user=unquote(user) or None,
+        secret=unquote(secret) or None,
+    )
+
+
+def _host(text: str, port: int) -> tuple[str, int]:
+    try:
+        split = urlsplit(f"//{text}")
+        host, number = split.hostname, split.port
+    except ValueError:
+        host, number = None, None
+    if not host:
+        raise BadAddress("redis_url: name a host, and its port as a number")
+    return host, number or port
+
+
+class Acquaintance:
+    """Remember which Redis processes (by run_id) were looked at; every new connection is asked for its own.
+
+    Safe from any thread. `wants_look` tells that a connection was refused since the last `accept`.
+    """
+
+    def __init__(self) -> None:
+        self._known: frozenset[str] = frozenset()
+        self._lock = threading.Lock()
+        self.wants_look = True
+
+    def accept(self, run_ids: frozenset[str]) -> None:
+        """Let connections to exactly these processes pass from now on."""
+        with self._lock:
+            self._known = run_ids
+            self.wants_look = False
+
+    def check(self, run_id: str) -> None:
+        """Pass, or raise Restarted for one that nobody has looked at."""
+        if run_id not in self._known:
+            self.wants_look = True
+            raise Restarted(f"run_id {run_id[:8]} was not looked at")
+
+    async def greet(self, connection: Any) -> None:
+        """Be the `redis_connect_func` of an asyncio connection."""
+        await connection.on_connect()
+        await connection.send_command("INFO", "server")
+        self.check(run_id_in(await connection.read_response()))
+
+    def greet_at_once(self, connection: Any) -> None:
+        """Be the `redis_connect_func` of a blocking connection."""
+        connection.on_connect()
+        connection.send_command("INFO", "server")
+        self.check(run_id_in(connection.read_response()))
+
+
+def run_id_in(info: Any) -> str:
+    """Find the run_id in the answer to INFO server; "" where there is none."""
+    text = info.decode() if isinstance(info, bytes) else str(info)
+    return next((line[7:].strip() for line in text.splitlines() if line.startswith("run_id:")), "")
+
+
+def _shared(address: Address) -> dict[str, Any]:
+    return {
+        "username": address.user,
+        "password": address.secret,
+        "socket_timeout": TIMEOUT_S,
+        "socket_connect_timeout": TIMEOUT_S,
+    }
+
+
+def _tls(address: Address) -> Mapping[str, Any]:
+    return {"ssl": True, "ssl_min_version": ssl.TLSVersion.TLSv1_2} if address.tls else {}
+
+
+def connect(address: Address, acquaintance: Acquaintance | None) -> Any:
+    """Make a blocking client; it connects when it is used. `acquaintance` None = for the one who does the looking."""
+    greet: dict[str, Any] = {"redis_connect_func": acquaintance.greet_at_once} if acquaintance else {}
+    more = {**_shared(address), "retry": Retry(NoBackoff(), 0), "max_connections": CONNECTIONS_MAX, **greet}
+    if address.kind == "unix":
+        return redis.Redis(unix_socket_path=address.path, db=address.db, **more)
+    if address.kind == "sentinel":
+        sentinel = redis.Sentinel(list(address.hosts), sentinel_kwargs={"socket_timeout": TIMEOUT_S}, **_tls(address))  # type: ignore[no-untyped-call]
+        return sentinel.master_for(address.service, db=address.db, **more)  # type: ignore[no-untyped-call]
+    if address.kind == "cluster":
+        nodes = [redis.cluster.ClusterNode(host, port) for host, port in address.hosts]  # type: ignore[no-untyped-call]
+        return redis.RedisCluster(startup_nodes=nodes, require_full_coverage=True, **more, **_tls(address))
+    host, port = address.hosts[0]
+    return redis.Redis(host=host, port=port, db=address.db, **more, **_tls(address))
+
+
+def connect_async(address: Address, acquaintance: Acquaintance) -> Any:
+    """Make an asyncio client; it belongs to the loop that it is first used on."""
+    greet: dict[str, Any] = {"redis_connect_func": acquaintance.greet}
+    more = {**_shared(address), "retry": AsyncRetry(NoBackoff(), 0), "max_connections": CONNECTIONS_MAX}
+    if address.kind == "unix":
+        return redis.asyncio.Redis(unix_socket_path=address.path, db=address.db, **more, **greet)
+    if address.kind == "sentinel":
+        sentinel = redis.asyncio.Sentinel(  # type: ignore[no-untyped-call]
+            list(address.hosts), sentinel_kwargs={"socket_timeout": TIMEOUT_S}, **_tls(address)
+        )
+        return sentinel.master_for(address.service, db=address.db, **more, **greet)
+    if address.kind == "cluster":
+        nodes = [redis.asyncio.cluster.ClusterNode(host, port) for host, port in address.hosts]
+        client = redis.asyncio.RedisCluster(startup_nodes=nodes, **more, **_tls(address))
+        # This client takes no such argument; its nodes do, those that it knows already and those that it will find.
+        client.nodes_manager.connection_kwargs.update(greet)
+        for node in client.nodes_manager.startup_nodes.values():
+            node.connection_kwargs.update(greet)
+        return client
+    host, port = address.hosts[0]
+    return redis.asyncio.Redis(host=host, port=port, db=address.db, **more, **greet, **_tls(address))
+
+
+async def aclose(client: Any) -> None:
+    """Close an asyncio client; what its connections say about it interests nobody."""
+    try:
+        await client.aclose()
+    except (redis.RedisError, OSError, RuntimeError):
+        return
