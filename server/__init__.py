@@ -1,0 +1,1 @@
+"""The chain's server: HTTP, use cases, database, jobs, scenarios."""

@@ -1,0 +1,1 @@
+"""The server's database: tables, migrations, one writer."""

@@ -1,0 +1,1 @@
+"""One file for each version; what has shipped is never edited."""

@@ -1,0 +1,239 @@
+"""Bring claims into the database, many at once, and close their reservations: the only way from Redis to a coupon.
+
+One job of the writer carries a batch through the one arbiter. It is the same for a claim that reserved nothing, so
+concurrent claims of any campaign share statements and a commit. Only when all is durable is anybody told.
+"""
+
+import asyncio
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import structlog
+from sqlalchemy import Connection
+
+from server import metrics
+from server.db.errors import DatabaseBusy, DatabaseReadOnly, DiskFull
+from server.patience import Patience
+from server.services import idempotency
+from server.services.answers import Answer
+from server.services.context import Context, Taken
+from server.services.grants import Wanted, grant
+from server.services.services import Services
+from server.stock import scripts
+from server.stock.door import Door, Event
+from server.stock.scripts import Call, End, Fault, Keys
+from server.stock.trouble import StockTrouble
+
+BATCH_MAX = 256
+"""Claims in one job; the writer puts several jobs into one commit."""
+JOBS_MAX = 2
+"""Jobs under way at once: one commits while the answers of the other go out. What comes meanwhile shares the next."""
+QUEUE_MAX = 100_000
+"""Claims that may wait to be landed, a kilobyte each: who gave up waiting is landed all the same, so a crowd that asks
+again and again while the database stands still would fill the memory."""
+NOTHING_WRITTEN = (DatabaseBusy, DiskFull, DatabaseReadOnly)
+"""Troubles after which it is certain that nothing was decided; any other may have come behind the commit."""
+
+log = structlog.get_logger("pawtill.admission")
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Name the reservation that a claim has in Redis."""
+
+    keys: Keys
+    generation: int
+    request: str
+    token: str
+
+    def end(self, *, granted: bool) -> "Call[End | Fault]":
+        """Make the call that closes it."""
+        script = scripts.confirm if granted else scripts.release
+        return script(self.keys, self.generation, request=self.request, token=self.token)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Hold a claim that is to land, with its reservation; None = it came without one."""
+
+    wanted: Wanted
+    ticket: Ticket | None = None
+
+
+def read_event(keys: Keys, entry: str, event: Event) -> Claimed:
+    """Make of a reservation's event what is to land."""
+    told = json.loads(event["event"])
+    token = f"{event['gen']}/{entry}"
+    wanted = Wanted(request_id(event["request"]), keys.campaign_id, event["member"], told["source"], reservation=token)
+    return Claimed(wanted, Ticket(keys, int(event["gen"]), event["request"], token))
+
+
+@lru_cache(1024)
+def fingerprint(source: str) -> str:
+    """Tell the contents of two requests apart: campaign and member are compared by themselves, the source is left."""
+    return hashlib.sha256(source.encode()).hexdigest()[:32]
+
+
+@lru_cache(1024)
+def write_event(source: str) -> str:
+    """Write what a landing needs besides the reservation itself."""
+    return json.dumps({"source": source}, ensure_ascii=False)
+
+
+def request_id(request: str) -> str:
+    """Name the stored answer of a claim."""
+    return f"claim:{request}"
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """Hold what the database decided: the answers in order, and which reservations became a grant.
+
+    `taken` is all that was taken of campaigns on Redis, by those reservations too.
+    """
+
+    answers: list[Answer]
+    granted: list[bool]
+    taken: list[Taken]
+
+
+def land(conn: Connection, ctx: Context, batch: Sequence[Claimed]) -> Landed:
+    """Decide a batch. A request that was answered before takes nothing, so a reservation made anew is not its own."""
+    owners = idempotency.reservations(conn, [each.wanted.request for each in batch])
+    answers = grant(conn, ctx, [each.wanted for each in batch])
+    for each in batch:
+        owners.setdefault(each.wanted.request, each.wanted.reservation)
+    granted = [
+        each.ticket is not None and answer["outcome"] == "ok" and owners[each.wanted.request] == each.ticket.token
+        for each, answer in zip(batch, answers, strict=True)
+    ]
+    return Landed(answers, granted, ctx.taken)
+
+
+def elsewhere(batch: Sequence[Claimed], landed: Landed, ends: Sequence[object]) -> list[Taken]:
+    """Return what Redis does not know yet: grants without a reservation, or whose generation was gone meanwhile.
+
+    `ends` are the answers to the closing of each claim's reservation, None where it had none.
+    """
+    known = {
+        each.wanted.request
+        for each, granted, end in zip(batch, landed.granted, ends, strict=True)
+        if granted and not isinstance(end, Fault)
+    }
+    news = [Taken(t.campaign_id, t.version, [pair for pair in t.grants if pair[0] not in known]) for t in landed.taken]
+    return [each for each in news if each.grants]
+
+
+def land_now(services: Services, door: Door, batch: Sequence[Claimed]) -> list[Taken]:
+    """Land a batch from a thread, and close its reservations; returns what Redis is still to be told.
+
+    Raises a DatabaseTrouble; what Redis does not hear is found again.
+    """
+    landed = services.write(lambda conn, ctx: land(conn, ctx, batch))
+    ends: list[object] = [None] * len(batch)
+    tickets = [(place, each.ticket) for place, each in enumerate(batch) if each.ticket is not None]
+    calls = [ticket.end(granted=landed.granted[place]) for place, ticket in tickets]
+    try:
+        for (place, _), end in zip(tickets, door.scripts.run_all(calls), strict=True):
+            ends[place] = end
+    except StockTrouble:
+        return []
+    return elsewhere(batch, landed, ends)
+
+
+class Lander:
+    """Land the claims of one event loop. `tell` brings news to Redis, and is called in a thread."""
+
+    def __init__(self, services: Services, door: Door | None, *, tell: Callable[[Sequence[Taken]], None]) -> None:
+        self._services, self._door, self._tell = services, door, tell
+        self._queue: list[tuple[Claimed, asyncio.Future[Answer]]] = []
+        self._patience = Patience()
+        self._jobs = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_crowded(self) -> bool:
+        """Tell that nobody else is to be brought here for now."""
+        return len(self._queue) >= QUEUE_MAX
+
+    def land(self, claimed: Claimed, *, until_s: float = math.inf) -> "asyncio.Future[Answer]":
+        """Queue a claim; the future tells the answer once it is durable, or raises a DatabaseTrouble.
+
+        `until_s` is a time of the loop's clock at which it raises TimeoutError; what was queued goes on.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Answer] = loop.create_future()
+        self._queue.append((claimed, done))
+        if until_s < math.inf:
+            self._patience.limit(done, until_s)
+        if self._jobs < JOBS_MAX:
+            self._jobs += 1
+            task = loop.create_task(self._work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return done
+
+    async def _work(self) -> None:
+        # One turn of the loop: who is asked for in this one comes along.
+        await asyncio.sleep(0)
+        try:
+            while self._queue:
+                queued, self._queue = self._queue[:BATCH_MAX], self._queue[BATCH_MAX:]
+                await self._carry([each for each, _ in queued], [done for _, done in queued])
+        finally:
+            self._jobs -= 1
+
+    async def _carry(self, batch: list[Claimed], done: "list[asyncio.Future[Answer]]") -> None:
+        """Carry one batch; what happens to it happens to all who wait for it, also what is no Exception."""
+        try:
+            landed = await self._land(batch)
+        except BaseException as error:
+            for each in done:
+                if not each.done():
+                    each.set_exception(error)
+                    # Who asked for an early answer waits for none; that nobody reads it is no mistake then.
+                    each.exception()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            return
+        for each, answer in zip(done, landed.answers, strict=True):
+            if not each.done():
+                each.set_result(answer)
+
+    async def _land(self, batch: list[Claimed]) -> Landed:
+        began_s = time.perf_counter()
+        try:
+            job = self._services.submit(lambda conn, ctx: land(conn, ctx, batch))
+            landed = await asyncio.shield(asyncio.wrap_future(job))
+        except NOTHING_WRITTEN:
+            await self._close([(each.ticket, False) for each in batch])
+            raise
+        self._services.probe("after_commit")
+        metrics.batch_landed(len(batch), time.perf_counter() - began_s)
+        try:
+            ends = await self._close([(each.ticket, yes) for each, yes in zip(batch, landed.granted, strict=True)])
+            news = elsewhere(batch, landed, ends)
+            if news:
+                await asyncio.get_running_loop().run_in_executor(None, self._tell, news)
+        except Exception:
+            # A mistake of ours in what Redis is told undoes nothing: it is durable, and the drainer finds the rest.
+            log.exception("redis was not told", size=len(batch))
+        return landed
+
+    async def _close(self, tickets: Sequence[tuple[Ticket | None, bool]]) -> list[object]:
+        """Confirm or release each reservation; one that Redis does not hear of is found by the drainer."""
+        ends: list[object] = [None] * len(tickets)
+        places = [(place, ticket, yes) for place, (ticket, yes) in enumerate(tickets) if ticket is not None]
+        if not places or self._door is None:
+            return ends
+        answers = await self._door.on_loop().run_all([ticket.end(granted=yes) for _, ticket, yes in places])
+        for (place, _, yes), answer in zip(places, answers, strict=True):
+            ends[place] = answer
+            if answer is End.OK:
+                metrics.reservation_ended("confirmed" if yes else "released")
+        return ends

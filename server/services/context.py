@@ -1,0 +1,82 @@
+"""Hold what every use case is told: the time, who asks, and the chain's settings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Connection, select
+
+from app.domain.money import Currency
+from app.domain.ports import Ids
+from server.db import schema
+
+
+class NotProvisioned(Exception):
+    """Say that the database holds no chain yet (`server/provision.py` makes one)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Hold the chain's settings: `cash_step_minor` 0 = no cash rounding; `zone` dates claims and `valid_days`."""
+
+    currency: Currency
+    zone: ZoneInfo
+    cash_step_minor: int
+    lock_timeout: timedelta
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Say who asks. `till_id` and `store_id` are set for a till's key only; a job acts as SYSTEM."""
+
+    scope: str
+    key_id: str
+    till_id: str | None = None
+    store_id: str | None = None
+
+
+SYSTEM = Actor("system", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Tell what one grant took of a campaign that is admitted by Redis: pairs of request and member, a coupon each.
+
+    `version` is the place in the feed right behind it. Told to Redis after the commit; its own reservations excepted.
+    """
+
+    campaign_id: str
+    version: int
+    grants: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Hold what a use case may look at besides the database; one instant for the whole use case.
+
+    `taken` and `changed` (campaigns that were edited) collect what Redis is to be told once it is durable.
+    """
+
+    now: datetime
+    ids: Ids
+    chain: Chain
+    actor: Actor
+    code_key: bytes
+    taken: list[Taken] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+
+
+def load_chain(conn: Connection) -> Chain:
+    """Return the chain's settings; raises NotProvisioned where there is none. One row, so it is read each time."""
+    row = conn.execute(select(schema.chain)).one_or_none()
+    if row is None:
+        raise NotProvisioned
+    return Chain(
+        currency=Currency.of(row.currency),
+        zone=ZoneInfo(row.zone),
+        cash_step_minor=row.cash_step_minor,
+        lock_timeout=timedelta(seconds=row.lock_timeout_s),
+        incarnation=row.incarnation,
+    )

@@ -1,0 +1,60 @@
+"""Tell the tills what changed: one feed row for each record, moved to the end when the record changes.
+
+Every write that changes a record touches its row in the same transaction, and the one writer numbers rows in commit
+order, so a reader that saw number n has seen everything below n. Records are built when they are read: a till pulls
+the state, never the past. Shapes: `server/services/feed_records.py`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, delete, insert, select, tuple_
+
+from server.db.bulk import BulkInsert
+from server.db.schema import feed
+from server.services.feed_records import LEASE, READERS
+from sync.protocol import FeedRecord, PullAnswer
+
+_NEW = BulkInsert(feed, "kind", "key")
+
+
+def touch(conn: Connection, records: Iterable[tuple[str, str]]) -> None:
+    """Move the records, each (kind, key), to the end of the feed; one that is new is appended."""
+    keys = list(dict.fromkeys(records))
+    assert all(kind in READERS for kind, _ in keys), "a record of a kind that nobody can read"
+    for start in range(0, len(keys), 400):
+        chunk = keys[start : start + 400]
+        conn.execute(delete(feed).where(tuple_(feed.c.kind, feed.c.key).in_(chunk)))
+        conn.execute(insert(feed), [{"kind": kind, "key": key} for kind, key in chunk])
+
+
+def append(conn: Connection, kind: str, keys: Iterable[str]) -> None:
+    """Append records that were made in this transaction; one that the feed knows already is an IntegrityError."""
+    assert kind in READERS, "a record of a kind that nobody can read"
+    _NEW.run(conn, [(kind, key) for key in keys])
+
+
+def page(conn: Connection, cursor: int, limit: int, *, till_id: str | None = None) -> PullAnswer:
+    """Return up to `limit` records after `cursor` as they stand now; a record that is gone is None.
+
+    The leases are left out but for those of `till_id`: a leased stock has codes that are nobody else's business.
+    """
+    rows = conn.execute(
+        select(feed.c.seq, feed.c.kind, feed.c.key).where(feed.c.seq > cursor).order_by(feed.c.seq).limit(limit + 1)
+    ).all()
+    shown = rows[:limit]
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for row in shown:
+        wanted[row.kind].append(row.key)
+    found = {kind: READERS[kind](conn, keys) for kind, keys in wanted.items()}
+    records = [
+        FeedRecord(seq=row.seq, kind=row.kind, key=row.key, record=found[row.kind].get(row.key))
+        for row in shown
+        if row.kind != LEASE or found[LEASE][row.key]["till"] == till_id
+    ]
+    return PullAnswer(records=records, next=shown[-1].seq if shown else cursor, more=len(rows) > limit)
+
+
+def head(conn: Connection) -> int:
+    """Return the number of the newest feed row, 0 when there is none."""
+    return conn.execute(select(feed.c.seq).order_by(feed.c.seq.desc()).limit(1)).scalar_one_or_none() or 0

@@ -1,0 +1,166 @@
+"""Build the records that tills pull, many of one kind at a time. Instants are milliseconds since 1970."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, exists, select
+
+from app.domain.states import OrderState
+from server.db import schema
+from server.services import accounts
+from server.services.context import load_chain
+
+CHAIN, STORE, PRODUCT, MEMBER, PUNCH_CARD = "chain", "store", "product", "member", "punch_card"
+SNAPSHOT, CAMPAIGN, COUPON, LEASE = "snapshot", "campaign", "coupon", "lease"
+
+Records = dict[str, dict[str, Any]]
+_CHUNK = 500
+
+LIVE_ORDER_STATES = (OrderState.HELD, OrderState.UNKNOWN, OrderState.PAID, OrderState.PARTLY_REFUNDED)
+"""What counts as "has ordered": not an order cancelled or wholly refunded, else its returned coupon is worthless."""
+
+
+def _ms(instant: datetime | None) -> int | None:
+    return None if instant is None else round(instant.timestamp() * 1000)
+
+
+def _rows(
+    conn: Connection, statement: Select[Any], column: ColumnElement[Any], *, keys: Sequence[str]
+) -> Iterator[Row[Any]]:
+    """Select by keys, some hundred at a time: SQLite bounds the variables of one statement."""
+    for start in range(0, len(keys), _CHUNK):
+        yield from conn.execute(statement.where(column.in_(keys[start : start + _CHUNK])))
+
+
+def _chain(conn: Connection, keys: Sequence[str]) -> Records:
+    chain = load_chain(conn)
+    record = {
+        "currency": chain.currency.code,
+        "zone": chain.zone.key,
+        "cash_step_minor": chain.cash_step_minor,
+        "lock_timeout_s": round(chain.lock_timeout.total_seconds()),
+    }
+    return dict.fromkeys(keys, record)
+
+
+def _stores(conn: Connection, keys: Sequence[str]) -> Records:
+    rows = _rows(conn, select(schema.store), schema.store.c.id, keys=keys)
+    return {row.id: {"id": row.id, "zone": row.zone} for row in rows}
+
+
+def _products(conn: Connection, keys: Sequence[str]) -> Records:
+    rows = _rows(conn, select(schema.product), schema.product.c.sku, keys=keys)
+    return {row.sku: dict(row._mapping) for row in rows}
+
+
+def _members(conn: Connection, keys: Sequence[str]) -> Records:
+    member = schema.member
+    ordered = exists().where(schema.orders.c.member_id == member.c.id, schema.orders.c.state.in_(LIVE_ORDER_STATES))
+    values = accounts.read(conn, map(accounts.value_id, keys))
+    return {
+        row.id: {
+            "id": row.id,
+            "tier": row.tier,
+            "home_store": row.home_store,
+            "label": row.label,
+            "has_ordered": row.has_ordered,
+            "balance_minor": _available(values, accounts.value_id(row.id)),
+        }
+        for row in _rows(conn, select(member, ordered.label("has_ordered")), member.c.id, keys=keys)
+    }
+
+
+def _punch_cards(conn: Connection, keys: Sequence[str]) -> Records:
+    card = schema.punch_card
+    uses = accounts.read(conn, map(accounts.uses_id, keys))
+    return {
+        row.id: {
+            "id": row.id,
+            "member": row.member_id,
+            "service": row.service,
+            "uses_left": _available(uses, accounts.uses_id(row.id)),
+            "until_at": _ms(row.until_at),
+        }
+        for row in _rows(conn, select(card), card.c.id, keys=keys)
+    }
+
+
+def _available(found: Mapping[str, accounts.Account], account_id: str) -> int:
+    return found[account_id].available if account_id in found else 0
+
+
+def _snapshots(conn: Connection, keys: Sequence[str]) -> Records:
+    rows = _rows(conn, select(schema.snapshot), schema.snapshot.c.id, keys=keys)
+    return {row.id: {"id": row.id, "campaign": row.campaign_id, "rule": row.rule} for row in rows}
+
+
+def _campaigns(conn: Connection, keys: Sequence[str]) -> Records:
+    budgets = accounts.read(conn, map(accounts.budget_id, keys))
+    records = {}
+    for row in _rows(conn, select(schema.campaign), schema.campaign.c.id, keys=keys):
+        budget = budgets.get(accounts.budget_id(row.id))
+        records[row.id] = {
+            "id": row.id,
+            "kind": row.kind,
+            "state": row.state,
+            "snapshot": row.snapshot_id,
+            "budget_left_minor": budget.available if budget else None,
+        }
+    return records
+
+
+def _coupons(conn: Connection, keys: Sequence[str]) -> Records:
+    coupon, orders = schema.coupon, schema.orders
+    statement = select(coupon, orders.c.store_id, orders.c.sold_at, orders.c.received_at).outerjoin(
+        orders, orders.c.id == coupon.c.order_id
+    )
+    return {
+        row.id: {
+            "id": row.id,
+            "digest": row.code_digest.hex(),
+            "campaign": row.campaign_id,
+            "snapshot": row.snapshot_id,
+            "member": row.member_id,
+            "state": row.state,
+            "order": row.order_id,
+            "store": row.store_id,
+            "at": _ms(row.sold_at or row.received_at),
+            "valid_until_at": _ms(row.valid_until_at),
+            "home": row.home,
+            "version": row.version,
+        }
+        for row in _rows(conn, statement, coupon.c.id, keys=keys)
+    }
+
+
+def _leases(conn: Connection, keys: Sequence[str]) -> Records:
+    """Show leases, each with the coupons of its stock: for its own till alone (`feed.page`)."""
+    lease, coupon = schema.lease, schema.lease_coupon
+    records = {
+        row.id: {
+            "id": row.id,
+            "till": row.till_id,
+            "account": row.account_id,
+            "qty": row.qty,
+            "state": row.state,
+            "coupons": [],
+        }
+        for row in _rows(conn, select(lease), lease.c.id, keys=keys)
+    }
+    for row in _rows(conn, select(coupon).order_by(coupon.c.coupon_id), coupon.c.lease_id, keys=keys):
+        records[row.lease_id]["coupons"].append({"coupon": row.coupon_id, "code": row.code})
+    return records
+
+
+READERS: Mapping[str, Callable[[Connection, Sequence[str]], Records]] = {
+    CHAIN: _chain,
+    STORE: _stores,
+    PRODUCT: _products,
+    MEMBER: _members,
+    PUNCH_CARD: _punch_cards,
+    SNAPSHOT: _snapshots,
+    CAMPAIGN: _campaigns,
+    COUPON: _coupons,
+    LEASE: _leases,
+}
