@@ -1,0 +1,66 @@
+"""Let nobody in without a key, and only where the key's scope reaches."""
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from server.services import keys
+from server.services.context import Actor
+from server.services.services import Services
+
+APP, TILL, MANAGER, HEADQUARTERS = "app", "till", "manager", "headquarters"
+
+_bearer = HTTPBearer(auto_error=False, description="`pt_<key id>_<secret>`, as it was shown once when it was made")
+
+
+class NoKey(Exception):
+    """Refuse a call without a valid key (401); which part was wrong is not told."""
+
+
+class WrongScope(Exception):
+    """Refuse a valid key whose scope does not reach here (403)."""
+
+    def __init__(self, scopes: tuple[str, ...]) -> None:
+        super().__init__(f"needs one of {', '.join(scopes)}")
+        self.scopes = scopes
+
+
+def get_services(request: Request) -> Services:
+    """Return the services that the application was made with."""
+    services: Services = request.app.state.services
+    return services
+
+
+ServicesDep = Annotated[Services, Depends(get_services)]
+
+
+def allow(*scopes: str) -> Any:
+    """Make the dependency that returns who asks, where one of these scopes does; raises NoKey, WrongScope.
+
+    The description of the API names the scopes beside each route that needs one.
+    """
+
+    def actor(
+        request: Request,
+        services: ServicesDep,
+        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    ) -> Actor:
+        token = credentials.credentials if credentials is not None else ""
+        found = services.database.read(lambda conn: keys.authenticate(conn, token))
+        if found is None:
+            raise NoKey
+        request.state.key_id = found.key_id
+        if found.scope not in scopes:
+            raise WrongScope(scopes)
+        return found
+
+    return Security(actor, scopes=scopes)
+
+
+ATill = Annotated[Actor, allow(TILL)]
+AppOrTill = Annotated[Actor, allow(APP, TILL)]
+TillOrOffice = Annotated[Actor, allow(TILL, MANAGER, HEADQUARTERS)]
+Office = Annotated[Actor, allow(MANAGER, HEADQUARTERS)]
+Headquarters = Annotated[Actor, allow(HEADQUARTERS)]
+Anyone = Annotated[Actor, allow(APP, TILL, MANAGER, HEADQUARTERS)]

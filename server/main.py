@@ -1,0 +1,226 @@
+"""Wire the server, and run it: the only place where its parts are named together (besides scenarios and tests)."""
+
+import contextlib
+import errno
+import gc
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from enum import IntEnum
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.domain.lifecycle import InvalidLifecycle
+from server import logs
+from server.background import Background
+from server.code_key import CodeKeyDiffers, CodeKeyMissing
+from server.db.errors import DatabaseDamaged, DatabaseTrouble, DataDirInUse, NewerSchema
+from server.http.access_log import AccessLog
+from server.http.app import create_app
+from server.jobs.issuing import Issuer
+from server.opening import HEADQUARTERS_KEY_FILE, open_services
+from server.private_file import write_private
+from server.provision import ChainPlan, provision
+from server.services.admission.admission import with_admission
+from server.services.services import Services
+from server.services.system import SystemClock, SystemIds
+from server.settings import Settings
+from server.stock.opening import check_url, open_door
+from server.workers import run_workers
+
+SHUTDOWN_S = 10
+SWITCH_S = 0.0005
+"""How long a thread may run on while another one wants to: Python's own 5 ms, twenty times a batch, is a tenth of a
+second in which nobody gets an answer."""
+
+GARBAGE_AFTER = 50_000
+"""Objects that outlive their maker before Python looks for cycles among them, and not among those of the start at all:
+after its own 700, which are a few claims, it looks so often that a claim takes a fifth longer."""
+
+
+class ExitCode(IntEnum):
+    """Number the ways in which `serve` ends; the same as those of the command line (`cli/exits.py`)."""
+
+    OK = 0
+    CANNOT_START = 2
+    PORT_IN_USE = 3
+    DATA_IN_USE = 4
+    NEWER_DATA = 5
+    DAMAGED_DATA = 6
+    UNAVAILABLE = 7
+    OTHER_CODE_KEY = 9
+
+
+class PortInUse(Exception):
+    """Refuse to be the second server on one port."""
+
+
+def serve(settings: Settings, *, announce: Callable[[str], None] | None = None) -> int:
+    """Run the server until it is told to stop, and return the exit code; what keeps it from starting goes to stderr.
+
+    `announce` gets the URL once the port is bound, by default as a line on stdout. The first run makes an empty chain
+    and writes headquarters' key into the data folder.
+    """
+    logs.configure(settings.log_level)
+    try:
+        if settings.workers > 1 and isinstance(settings.database, Path):
+            raise ValueError("SQLite has one writer, so there is one server process: set workers to 1")
+        check_url(settings.redis_url.get_secret_value())
+        _run(settings, announce or _print)
+    except KeyboardInterrupt:
+        return ExitCode.OK
+    except PortInUse as error:
+        return _stop(ExitCode.PORT_IN_USE, str(error))
+    except DataDirInUse as error:
+        return _stop(ExitCode.DATA_IN_USE, str(error))
+    except NewerSchema as error:
+        return _stop(ExitCode.NEWER_DATA, f"{error}; run the newer version of Pawtill")
+    except DatabaseDamaged as error:
+        return _stop(ExitCode.DAMAGED_DATA, f"{error}; restore it from a backup")
+    except (DatabaseTrouble, SQLAlchemyError) as error:
+        return _stop(ExitCode.UNAVAILABLE, str(error))
+    except CodeKeyDiffers as error:
+        return _stop(ExitCode.OTHER_CODE_KEY, str(error))
+    except (ValueError, OSError, CodeKeyMissing, InvalidLifecycle) as error:
+        return _stop(ExitCode.CANNOT_START, str(error))
+    return ExitCode.OK
+
+
+def _run(settings: Settings, announce: Callable[[str], None]) -> None:
+    services = _open(settings)
+    try:
+        if settings.workers > 1:
+            services.database.close()
+        with _listen(settings.host, settings.port) as listener:
+            announce(_url(listener))
+            if settings.workers > 1:
+                run_workers(settings.workers, _work, settings, listener)
+            else:
+                _answer(services, settings, listener)
+    finally:
+        services.database.close()
+
+
+def _open(settings: Settings) -> Services:
+    """Open the data, and make the chain and headquarters' key on the first run."""
+    folder = settings.folder
+    services = open_services(settings.database, folder=folder, clock=SystemClock(), ids=SystemIds())
+    key_file = folder / HEADQUARTERS_KEY_FILE
+    try:
+        provision(services, ChainPlan(), keep=lambda token: write_private(key_file, f"{token}\n".encode()))
+    except BaseException:
+        services.database.close()
+        raise
+    return services
+
+
+def _work(settings: Settings, listener: socket.socket) -> None:
+    """Be one of several processes on the socket; what keeps it from starting is told as `serve` tells it."""
+    logs.configure(settings.log_level)
+    try:
+        services = _open(settings)
+    except (DatabaseTrouble, SQLAlchemyError, OSError, CodeKeyMissing) as error:
+        sys.exit(_stop(ExitCode.UNAVAILABLE, str(error)))
+    except CodeKeyDiffers as error:
+        sys.exit(_stop(ExitCode.OTHER_CODE_KEY, str(error)))
+    try:
+        _answer(services, settings, listener)
+    finally:
+        services.database.close()
+
+
+def _answer(services: Services, settings: Settings, listener: socket.socket) -> None:
+    door = open_door(settings.redis_url.get_secret_value(), settings.folder, prefix=settings.redis_prefix)
+    services = with_admission(services, door)
+    assert services.admission is not None, "it was just given one"
+    try:
+        services.admission.begin()
+        _serve(services, settings, listener)
+    finally:
+        services.admission.close()
+
+
+def _serve(services: Services, settings: Settings, listener: socket.socket) -> None:
+    background = Background(services, settings)
+    app = create_app(services, lifespan=_lifespan(services, background), running=background.running)
+    app.add_middleware(AccessLog)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=SHUTDOWN_S
+    )
+    _suit_interpreter()
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _suit_interpreter() -> None:
+    """Set the interpreter up for a flood of short requests."""
+    # The writer waits for its database twenty times a batch, and each time for the loop to give way.
+    sys.setswitchinterval(SWITCH_S)
+    gc.freeze()
+    gc.set_threshold(GARBAGE_AFTER)
+
+
+def _lifespan(
+    services: Services, background: Background
+) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
+    @contextlib.asynccontextmanager
+    async def running(_app: FastAPI) -> AsyncIterator[None]:
+        issuer = Issuer(services)
+        background.start()
+        issuer.start()
+        try:
+            yield
+        finally:
+            # Here and not behind `run`: uvicorn raises the signal anew when it is done, and SIGTERM ends us there.
+            issuer.stop()
+            background.stop()
+            if services.admission is not None:
+                await services.admission.aclose()
+                services.admission.close()
+            services.database.close()
+
+    return running
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Bind before anything is served, so that a port in use is one clear sentence."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        if error.errno in (errno.EADDRINUSE, getattr(errno, "WSAEADDRINUSE", -1), getattr(errno, "WSAEACCES", -1)):
+            raise PortInUse(f"port {port} of {host} is in use by another program") from error
+        raise
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _print(url: str) -> None:
+    sys.stdout.write(f"pawtill server on {url}\n")
+    sys.stdout.flush()
+
+
+_IN_CHINESE = {
+    ExitCode.CANNOT_START: "服务器无法启动，原因见下一行。",
+    ExitCode.PORT_IN_USE: "端口已被其他程序占用：请关闭该程序，或用 --port 换一个端口。没有任何数据受影响。",
+    ExitCode.DATA_IN_USE: "数据文件夹正被另一个 Pawtill 服务器使用：每个文件夹只能运行一个服务器。没有任何数据受影响。",
+    ExitCode.NEWER_DATA: "数据由更新版本的 Pawtill 写入：请运行新版本。没有任何数据受影响。",
+    ExitCode.DAMAGED_DATA: "数据库已损坏：请从备份恢复，不要删除任何文件。",
+    ExitCode.OTHER_CODE_KEY: (
+        "数据文件夹里的 code.key 不是这个数据库的："
+        "请从最先建立该数据库的服务器的数据文件夹复制 code.key。没有任何数据受影响。"
+    ),
+    ExitCode.UNAVAILABLE: "数据库暂时无法读写（被占用、只读或磁盘已满），什么都没有改动。",
+}
+"""What each way of not starting means, for those who do not read English; the details follow in English."""
+
+
+def _stop(code: ExitCode, message: str) -> int:
+    sys.stderr.write(f"pawtill server: {_IN_CHINESE[code]}\n" if code in _IN_CHINESE else "")
+    sys.stderr.write(f"pawtill server: {message}\n")
+    return code
