@@ -1,0 +1,52 @@
+"""Do what a scenario's steps say about rights: lease, unlease, reclaim."""
+
+from app.domain.refusals import Refusal
+from app.domain.rights import stock_id, uses_id, value_id
+from app.services.till import Till
+from server.scenario.comparing import Came
+from server.scenario.steps import Lease, Reclaim, Unlease
+from server.scenario.verbs_coupons import refusal_came
+from server.scenario.world import World
+
+REASON = "declared lost by a scenario"
+
+
+def lease(world: World, args: Lease) -> Came:
+    """Lend rights to a till, which asks for them itself."""
+    with world.acting(args.till) as part:
+        if args.coupon is not None:
+            home = part.till.take_home(world.names.id(args.coupon))
+            return refusal_came(home) if isinstance(home, Refusal) else {"outcome": "ok", "units": 1}
+        if args.member is not None:
+            amount = world.currency.parse(args.amount or "")
+            if isinstance(amount, Refusal):
+                return refusal_came(amount)
+        else:
+            amount = args.units or args.uses or 0
+        lent = part.till.lease(_account(args), amount)
+        return refusal_came(lent) if isinstance(lent, Refusal) else {"outcome": "ok", "units": lent.amount}
+
+
+def unlease(world: World, args: Unlease) -> Came:
+    """Let a till give rights back."""
+    with world.acting(args.till) as part:
+        refusal = _give_back(world, part.till, args)
+    return refusal_came(refusal) if refusal is not None else {"outcome": "ok"}
+
+
+def _give_back(world: World, till: Till, args: Unlease) -> Refusal | None:
+    return till.return_home(world.names.id(args.coupon)) if args.coupon else till.unlease(_account(args))
+
+
+def _account(args: Lease | Unlease) -> str:
+    if args.campaign is not None:
+        return stock_id(args.campaign)
+    return uses_id(args.card) if args.card is not None else value_id(args.member or "")
+
+
+def reclaim(world: World, args: Reclaim) -> Came:
+    """Let headquarters take everything back from a till that it declares lost."""
+    path = f"/v1/tills/{world.till(args.till).id}/reclaim"
+    with world.server.fuse.lit():
+        answer = world.server.call("POST", path, key=world.keys.headquarters, body={"reason": REASON})
+    return refusal_came(answer) if isinstance(answer, Refusal) else {"outcome": "ok"}
