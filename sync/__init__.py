@@ -1,0 +1,1 @@
+"""Moves bytes between till and server and decides nothing."""

@@ -1,0 +1,205 @@
+"""Speak HTTP with the server: the only door to httpx.
+
+Whatever comes back becomes one of four: an answer, a `Refusal`, `Busy`, or `Offline` with a reason. Anything
+that is not provably our server's JSON (a captive portal's page, a proxy's error, half an answer) is `Offline`: it tells
+nothing about what the server did, so nothing may be concluded from it. Keys and bodies are never logged and never part
+of an exception.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+from pydantic import ValidationError
+
+from app.domain.refusals import Refusal, RefusalCode
+from app.services.ports import Busy, Offline
+from sync.protocol import Answer, Message
+
+Json = dict[str, Any]
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+CONNECT_TIMEOUT_S = 1.0
+ANSWER_TIMEOUT_S = 5.0
+"""For the whole answer, looked at after each read: a hold that takes longer is given up, and its cashier goes on."""
+KEEP_ALIVE_S = 4.0
+"""Below the 5 s after which uvicorn drops an idle connection, so a hold is never sent into a closing one."""
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+"""Largest answer that is read: a page of 1,000 records is far below it, an endless one is not ours."""
+DEFAULT_RETRY_S = 5.0
+MAX_RETRY_S = 300.0
+
+
+class KeyRefused(Offline):
+    """Say that the server does not know this till's key, or that the key may not do this (401, 403)."""
+
+
+class ProtocolRefused(Offline):
+    """Say that the server does not speak this version of the protocol (426); it still takes the till's entries."""
+
+
+class TooLarge(Offline):
+    """Say that a request was longer than the server, or a proxy before it, reads (413)."""
+
+
+class Misunderstood(Offline):
+    """Say that the server calls a request of ours malformed: a bug at one of the ends, repeating will not help."""
+
+
+class ServerClient:
+    """Send requests to one server with one key; safe to share between threads.
+
+    `transport` replaces the network (tests, scenarios). `monotonic` measures the whole of an answer, since a timeout
+    for each read would let a dripping connection hang a cashier. Name resolution is the system's and has its own limit.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        key: str,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._monotonic = monotonic
+        self._answer_timeout_s = answer_timeout_s
+        url = httpx.URL(base_url)
+        self._http = httpx.Client(
+            base_url=url,
+            headers={"authorization": f"Bearer {key}", "accept": "application/json"},
+            transport=transport,
+            timeout=httpx.Timeout(answer_timeout_s, connect=connect_timeout_s, pool=connect_timeout_s),
+            limits=httpx.Limits(max_connections=4, keepalive_expiry=KEEP_ALIVE_S),
+            follow_redirects=False,
+            # A proxy that is set for the whole machine has no business between a till and a server on the same machine.
+            trust_env=url.host not in {"127.0.0.1", "localhost", "::1"},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._http.close()
+
+    def exchange(self, path: str, message: Message, answer: type[AnswerT]) -> AnswerT:
+        """Send one message of the sync protocol and return its answer.
+
+        Raises Busy, or Offline and its kinds; a 200 that is no such answer is Offline too.
+        """
+        data = self._send("POST", path, message.model_dump_json().encode())
+        if isinstance(data, Refusal):
+            raise Misunderstood(data.code.value)
+        parsed = _parse(answer, data)
+        if parsed is None:
+            raise Offline("foreign_answer")
+        return parsed
+
+    def post(self, path: str, body: Json) -> Json | Refusal:
+        """Send a request and return the server's answer or its refusal. Raises as `exchange` does."""
+        return self._send("POST", path, json.dumps(body, ensure_ascii=False, allow_nan=False).encode())
+
+    def put(self, path: str, body: Json) -> Json | Refusal:
+        """Set what is at this path. Raises as `exchange` does."""
+        return self._send("PUT", path, json.dumps(body, ensure_ascii=False, allow_nan=False).encode())
+
+    def get(self, path: str) -> Json | Refusal:
+        """Fetch what the server knows. Raises as `exchange` does."""
+        return self._send("GET", path, None)
+
+    def _send(self, method: str, path: str, content: bytes | None) -> Json | Refusal:
+        headers = {"content-type": "application/json"} if content is not None else {}
+        deadline = self._monotonic() + self._answer_timeout_s
+        try:
+            with self._http.stream(method, path, content=content, headers=headers) as response:
+                return _read(response, self._body(response, deadline))
+        except (httpx.ConnectTimeout, httpx.ConnectError):
+            raise Offline("unreachable") from None
+        except httpx.TimeoutException:
+            raise Offline("no_answer") from None
+        except httpx.HTTPError:
+            # Cut in the middle, broken framing, broken compression: the server may or may not have done it.
+            raise Offline("cut") from None
+
+    def _body(self, response: httpx.Response, deadline: float) -> bytes:
+        body = bytearray()
+        for part in response.iter_bytes():
+            body += part
+            if len(body) > MAX_ANSWER_BYTES:
+                raise Offline("foreign_answer")
+            if self._monotonic() > deadline:
+                raise Offline("no_answer")
+        return bytes(body)
+
+
+def _parse(answer: type[AnswerT], data: Json) -> AnswerT | None:
+    """Return the answer, or None: the exception is dropped here, since its text quotes what came."""
+    try:
+        return answer.model_validate(data)
+    except ValidationError:
+        return None
+
+
+def _read(response: httpx.Response, body: bytes) -> Json | Refusal:
+    """Tell what an answer means; everything that is not surely ours is Offline."""
+    status = response.status_code
+    if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
+        # Whoever says it, a shorter request is worth a try, and saying it changes nothing at the server.
+        raise TooLarge("too_large")
+    data = _ours(response, body)
+    if data is None:
+        raise Offline("captive_portal" if response.is_redirect or response.is_success else f"status_{status}")
+    if response.is_success:
+        return data
+    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise KeyRefused("key_refused")
+    if status == httpx.codes.UPGRADE_REQUIRED:
+        raise ProtocolRefused("protocol_refused")
+    if status == httpx.codes.UNPROCESSABLE_ENTITY:
+        raise Misunderstood("malformed")
+    if "outcome" not in data:
+        raise Offline(f"status_{status}")
+    if status in (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS):
+        raise Busy(_retry_after_s(response), _code(data))
+    if response.is_client_error:
+        facts = data.get("facts")
+        return Refusal(_code(data), dict(facts) if isinstance(facts, dict) else {})
+    raise Offline(f"status_{status}")
+
+
+def _ours(response: httpx.Response, body: bytes) -> Json | None:
+    """Return the JSON object that our server always answers with, or None."""
+    if response.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return None
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _code(data: Json) -> RefusalCode:
+    """Return the refusal's code; one that a newer server invented is a no all the same."""
+    try:
+        return RefusalCode(data["outcome"])
+    except ValueError:
+        return RefusalCode.NOT_ALLOWED
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    """Return the seconds of Retry-After (RFC 9110 section 10.2.3), within what makes sense at a counter.
+
+    The form with a date is not read: it would need both clocks to agree.
+    """
+    asked = response.headers.get("retry-after", "")
+    return min(float(asked), MAX_RETRY_S) if asked.isascii() and asked.isdigit() else DEFAULT_RETRY_S

@@ -1,0 +1,212 @@
+"""Define the messages between till and server; imported by both ends.
+
+Version 1 (2026-11): hello, push, pull over JSON and HTTPS, all POST. Fields that later versions need (signatures,
+directives) have their place already and are empty. Leases and homes came within it: entries of new kinds, which an
+older server quarantines, and records of new kinds, which an older till passes over. An unknown version is refused with
+426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted (PROTOCOL 3.8).
+
+A session is `hello -> push* -> pull* -> sanity`. No status code may delete or skip an entry: only `acked`, which names
+a prefix by number and hash, moves a till's cursor, and the server's cursor is the authority in every session.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from app.domain.ledger import Entry
+
+PROTOCOL = 1
+HELLO_PATH, PUSH_PATH, PULL_PATH, SANITY_PATH = "/v1/sync/hello", "/v1/sync/push", "/v1/sync/pull", "/v1/sync/sanity"
+PUSH_MAX_ENTRIES = 200
+PUSH_MAX_BYTES = 512 * 1024
+"""Of entries as they travel: 200 ordinary sales are some 400 KiB, so they are one request and one durable commit."""
+PULL_MAX_RECORDS = 1000
+
+SALE, CANCEL, PAYMENT_UNKNOWN, LATE_PAYMENT, REFUND = "sale", "cancel", "payment_unknown", "late_payment", "refund"
+CLAIM, LEASE_CLOSE, COUPON_RETURN = "claim", "lease_close", "coupon_return"
+ENTRY_KINDS = (SALE, CANCEL, PAYMENT_UNKNOWN, LATE_PAYMENT, REFUND, CLAIM, LEASE_CLOSE, COUPON_RETURN)
+
+OK, DUPLICATE, CONFLICT, QUARANTINED = "OK", "DUP", "CONFLICT", "QUARANTINED"
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool | str):
+        raise ValueError("must be a number")
+    return value
+
+
+def writable(value: Any) -> Any:
+    """Return what can be written and kept as JSON; ValueError for NaN and halves of a character, which parsers take."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        raise ValueError("must be text and numbers that can be written") from None
+    return value
+
+
+NUMBER = BeforeValidator(_number)
+"""Say of a field that it is a number as JSON writes it (3 or 3.0): neither text nor a boolean is one."""
+WHOLE_MAX = 2**53
+"""Up to here a whole number is the same one for every reader of JSON."""
+Whole = Annotated[int, Field(ge=-WHOLE_MAX, le=WHOLE_MAX), NUMBER]
+Proto = Annotated[Whole, Field(json_schema_extra={"const": PROTOCOL})]
+Seq = Annotated[int, Field(ge=0, le=WHOLE_MAX), NUMBER]
+Mark = tuple[Seq, str]
+"""A place in a ledger: number and hash (hex; "" for number 0)."""
+ToldMark = tuple[Seq, Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]]
+"""One that a till tells. What a server answers is compared and not judged: another hash is a fork, whatever it is."""
+
+
+class Message(BaseModel):
+    """Refuse fields that this version does not know in requests of ours: a typo is not a new feature."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Answer(BaseModel):
+    """Ignore fields that a newer server adds to an answer."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Hello(Message):
+    """Open a session: who I am, where my ledger ends, what I announced last (compare-and-announce)."""
+
+    proto: Proto
+    till: str
+    epoch: Whole
+    last: ToldMark
+    seen: ToldMark
+    incarnation: Whole  # of the server, as the till knows it; 0 = never met
+    schema_range: tuple[Whole, Whole]
+    app: str
+    boot: str
+    wall_ms: Whole
+    unsynced: Whole
+    oldest_unsynced_s: Whole
+    db: Literal["ok", "damaged"]
+    stopped: Annotated[str, Field(max_length=32)] = ""  # what the till found in the last answer (`Stop`); "" = nothing
+
+
+class HelloAnswer(Answer):
+    """Tell the till what the server holds of its ledger. `signature` is empty until tills are enrolled with keys."""
+
+    incarnation: int
+    epoch: int
+    acked: Mark
+    tail: Mark
+    state: Literal["OK", "FORK", "REVOKED"]
+    now_ms: int
+    schema_accept: tuple[int, int]
+    head: int
+    directives: list[dict[str, Any]] = []
+    signature: str = ""
+
+
+class PushedEntry(Message):
+    """Carry one ledger entry: the stored bytes, untouched."""
+
+    seq: Annotated[int, Field(ge=1, le=2**53), NUMBER]
+    id: Annotated[str, Field(min_length=1, max_length=64)]
+    kind: Annotated[str, Field(min_length=1, max_length=32)]
+    schema_version: Annotated[int, Field(ge=1, le=2**31), NUMBER]
+    body: str  # base64
+    hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+    @classmethod
+    def of(cls, entry: Entry) -> "PushedEntry":
+        """Wrap a ledger entry for the wire."""
+        return cls(
+            seq=entry.seq,
+            id=entry.entry_id,
+            kind=entry.kind,
+            schema_version=entry.schema,
+            body=base64.b64encode(entry.body).decode(),
+            hash=entry.hash.hex(),
+        )
+
+    def entry(self, epoch: int, prev_hash: bytes) -> Entry:
+        """Return the entry; a body that is no base64 raises ValueError (binascii.Error)."""
+        body = base64.b64decode(self.body, validate=True)
+        return Entry(
+            epoch, self.seq, self.id, self.kind, self.schema_version, body, prev_hash, bytes.fromhex(self.hash)
+        )
+
+
+class Push(Message):
+    """Send entries from the server's `acked + 1` on, in order, without gaps."""
+
+    proto: Proto
+    till: str
+    epoch: Whole
+    entries: Annotated[list[PushedEntry], Field(max_length=PUSH_MAX_ENTRIES)]
+    last: ToldMark
+
+
+class EntryResult(Answer):
+    """Tell how one entry was judged: OK, DUP, CONFLICT or QUARANTINED, with a code and the finding's key."""
+
+    seq: int
+    result: str
+    code: str = ""
+    finding: str = ""
+
+
+class PushAnswer(Answer):
+    """Acknowledge a prefix. `error` is GAP, FORK, EPOCH or "" (then `results` has one row for each entry)."""
+
+    acked: Mark
+    results: list[EntryResult] = []
+    error: str = ""
+    signature: str = ""
+
+
+class Pull(Message):
+    """Ask for what changed after `cursor`, at most `limit` records."""
+
+    proto: Proto
+    till: str
+    cursor: Seq
+    limit: Annotated[int, Field(ge=1, le=PULL_MAX_RECORDS), NUMBER] = 500
+
+
+class FeedRecord(Answer):
+    """Carry one record as it stands now; `record` None means that it is gone."""
+
+    seq: int
+    kind: str
+    key: str
+    record: dict[str, Any] | None
+
+
+class PullAnswer(Answer):
+    """Give records in feed order; `next` is the cursor to store together with them in one transaction."""
+
+    records: list[FeedRecord]
+    next: int
+    more: bool
+
+
+class Sanity(Message):
+    """Compare both sides after a session that ends with everything acknowledged (PROTOCOL 3.2, sanity).
+
+    `days` maps a business day of the store (ISO date) to counts and sums of what this till sold and paid back:
+    `{"sales": n, "refunds": n, "tenders": {type: minor}, "discount_minor": n}`. `zone` is the IANA zone in which the
+    days begin; "" = the store's.
+    """
+
+    proto: Proto
+    till: str
+    epoch: Whole
+    last: ToldMark
+    days: Annotated[Mapping[str, dict[str, Any]], AfterValidator(writable)]
+    zone: Annotated[str, Field(max_length=64)] = ""
+
+
+class SanityAnswer(Answer):
+    """List the differences, each `{"day", "field", "till", "server"}`; empty when both sides agree."""
+
+    differences: list[dict[str, Any]] = []

@@ -1,0 +1,33 @@
+"""Hold what every step of a session needs."""
+
+from dataclasses import dataclass
+
+from app.domain.ports import Clock, Probe
+from app.store.database import TillDatabase
+from app.store.ledger import Ledger
+from sync.client import ServerClient
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Name the two ends; `probe` passes the point `before_ack` (a push was answered, nothing of it stored yet)."""
+
+    db: TillDatabase
+    client: ServerClient
+    clock: Clock
+    probe: Probe
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return our ledger."""
+        return self.db.ledger
+
+    @property
+    def till(self) -> str:
+        """Return who we are."""
+        return self.db.ledger.till_id
+
+    @property
+    def epoch(self) -> int:
+        """Return which of our ledgers this is."""
+        return self.db.ledger.epoch
