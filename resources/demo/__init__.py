@@ -1,0 +1,1 @@
+"""Hold the data of the demo chain; see `cli/demo_chain.py`."""

@@ -1,0 +1,1 @@
+"""The till's window: presenters in plain Python, views in PySide6."""

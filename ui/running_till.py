@@ -1,0 +1,93 @@
+"""Wire a real till without a screen: its database, the line to its server, the sync beside it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from app.domain.ports import Clock
+from app.services.opening import open_till
+from app.services.ports import PaymentPort, Probe, no_probe
+from app.services.secrets import Secrets
+from app.services.system import SystemClock, SystemIds
+from app.services.till import Till
+from app.store.database import TillDatabase
+from sync.client import ServerClient
+from sync.engine import SyncEngine
+from sync.head_office import ServerHeadOffice
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Name the chain's server, and who this till is there."""
+
+    url: str
+    till_id: str
+    store_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TillPass:
+    """Hold what lets a till join its chain."""
+
+    joined: Joined
+    secrets: Secrets
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTill:
+    """Hold the parts of a till that is open; `close` ends them in order."""
+
+    till: Till
+    engine: SyncEngine
+    head_office: ServerHeadOffice
+    client: ServerClient
+    clock: Clock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the sync, close the database, then the line."""
+        self.engine.stop()
+        self.till.close()
+        self.client.close()
+
+
+def open_running_till(file: Path, granted: TillPass, *, payments: PaymentPort, probe: Probe = no_probe) -> RunningTill:
+    """Open the till's file and its line; the sync waits for `engine.start`.
+
+    Raises what `app.store.errors` names, but for damage: such a till opens, says so in its status, and sells nothing.
+    ValueError: the URL is none.
+    """
+    client = ServerClient(granted.joined.url, granted.secrets.api_key)
+    clock = SystemClock()
+    made: list[tuple[SyncEngine, ServerHeadOffice]] = []
+
+    def connect(database: TillDatabase) -> ServerHeadOffice:
+        engine = SyncEngine(database, client, clock=clock, probe=probe)
+        made.append((engine, ServerHeadOffice(client, engine)))
+        return made[0][1]
+
+    try:
+        till = open_till(
+            file,
+            till_id=granted.joined.till_id,
+            store_id=granted.joined.store_id,
+            clock=clock,
+            ids=SystemIds(),
+            code_key=granted.secrets.code_key,
+            connect=connect,
+            payments=payments,
+            probe=probe,
+        )
+    except BaseException:
+        client.close()
+        raise
+    engine, head_office = made[0]
+    return RunningTill(till, engine, head_office, client, clock)
