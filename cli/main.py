@@ -1,0 +1,162 @@
+"""Offer one command, `pawtill`; each subcommand imports what it needs when it runs, so that `--help` is instant."""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="pawtill",
+    help="A till and store manager whose coupons, punch cards and stored value can be trusted, also offline.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Language(StrEnum):
+    """List the languages of the window."""
+
+    ZH = "zh"
+    EN = "en"
+
+
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Where the data lives; default: the user's data folder.")
+]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        help="sqlite:///PATH or postgresql://USER@HOST/NAME; a password belongs into PGPASSWORD or ~/.pgpass.",
+    ),
+]
+LanguageOption = Annotated[Language, typer.Option(help="Language of the window.")]
+DEFAULT_URL = "http://127.0.0.1:8420"
+
+
+@app.command()
+def server(
+    data_dir: DataDir = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; default 127.0.0.1.")] = None,
+    *,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port to listen on, 0 = any free one; default 8420.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Processes that share the port; more than 1 need PostgreSQL.")
+    ] = None,
+) -> None:
+    """Run headquarters' server. The first run makes an empty chain and a headquarters key in the data folder.
+
+    Settings that are not given here come from the environment: PAWTILL_HOST, PAWTILL_PORT, PAWTILL_DATA_DIR, ...
+    """
+    from cli.settings import server_settings
+
+    chosen = server_settings(data_dir=data_dir, host=host, port=port, database_url=database_url, workers=workers)
+    from cli.server_command import run_server
+
+    raise typer.Exit(run_server(chosen))
+
+
+@app.command()
+def till(
+    *,
+    data_dir: DataDir = None,
+    join: Annotated[
+        Path | None, typer.Option(help="A till pass from `pawtill add-till`: joins this till to its chain.")
+    ] = None,
+    language: LanguageOption = Language.ZH,
+    operator: Annotated[str, typer.Option(help="Name on receipts and in the ledger.")] = "cashier",
+) -> None:
+    """Open the till's window."""
+    from cli.till_command import run_till
+
+    raise typer.Exit(run_till(data_dir, join=join, language=language, operator=operator))
+
+
+@app.command("add-till")
+def add_till(
+    till_id: Annotated[str, typer.Argument(help="Id of the till, for example R1.")],
+    *,
+    store: Annotated[str, typer.Option(help="Id of its store; made if it is new.")],
+    out: Annotated[Path, typer.Option(help="File to write the till pass to; keep it secret.")],
+    data_dir: DataDir = None,
+    url: Annotated[str, typer.Option(help="Where the till reaches the server.")] = DEFAULT_URL,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Give a till its key: writes a till pass, to be carried to the till once. The server may be running or not."""
+    from cli.add_till_command import write_till_pass
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(write_till_pass(settings, till_id=till_id, store=store, url=url, out=out))
+
+
+@app.command()
+def demo(
+    headless: Annotated[bool, typer.Option("--headless", help="Play the whole story offscreen and print it.")] = False,
+    shots: Annotated[Path | None, typer.Option(help="Folder for the screenshots of --headless.")] = None,
+    language: LanguageOption = Language.ZH,
+) -> None:
+    """Start a demo chain with a server and a till, signed in as a cashier with things to scan."""
+    if headless:
+        os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    from cli.demo import run_demo
+
+    raise typer.Exit(run_demo(headless=headless, shots=shots, language=language))
+
+
+@app.command()
+def scenario(
+    paths: Annotated[list[Path], typer.Argument(help="Scenario files or folders of them.")],
+    explain: Annotated[bool, typer.Option("--explain", help="Print every step: what was expected, what came.")] = False,
+) -> None:
+    """Run scenario files on the real parts, one line each; exit 1 if any failed."""
+    from server import logs
+    from server.scenario.run import run_paths
+
+    # The parts are killed on purpose here; what they say about it is nothing to read.
+    logs.configure("critical")
+
+    raise typer.Exit(run_paths(paths, explain=explain))
+
+
+@app.command()
+def audit(
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    everything: Annotated[bool, typer.Option("--all", help="Print every equation, however many.")] = False,
+) -> None:
+    """Prove the invariants from the server's database alone; exit 1 on any violation."""
+    from cli.audit_command import run_audit
+    from cli.settings import server_settings
+
+    raise typer.Exit(run_audit(server_settings(data_dir=data_dir, database_url=database_url), everything=everything))
+
+
+@app.command()
+def doctor(
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="A data folder to look at; default: the user's till and server.")
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option(help=f"Server to look for; default: the till's own, or {DEFAULT_URL}.")
+    ] = None,
+) -> None:
+    """Tell what is installed, missing, reachable, and how full the disk is. Shows no secrets."""
+    from cli.doctor.visit import run_doctor
+
+    raise typer.Exit(run_doctor(data_dir, url=url))
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Run a server as a process of its own, as the demo and the benchmarks want it, and end that process alone."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+_READY = re.compile(r"ready on (http://\S+)")
+_START_LIMIT_S = 30.0
+_STOP_LIMIT_S = 15.0
+LOG_FILE = "server.log"
+
+
+class ServerDidNotStart(Exception):
+    """Say that the server ended, or said nothing, before it was ready; with its last words."""
+
+
+class ServerProcess:
+    """Start `pawtill server` on a free port of 127.0.0.1 and wait until it is ready; `url` is where it answers.
+
+    Its log goes into the data folder. `settings` are more of its PAWTILL_ variables. Raises ServerDidNotStart.
+    """
+
+    def __init__(self, data_dir: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._log = data_dir / LOG_FILE
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own module
+                [sys.executable, "-m", "cli.main", "server", "--data-dir", str(data_dir), "--port", "0"],
+                # The environment's settings are those of a real server.
+                env={name: os.environ[name] for name in os.environ if not name.startswith("PAWTILL_")} | dict(settings),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self.pid = self._process.pid
+        self.url = self._wait_until_ready()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Tell it to finish, wait, and end it by force where it does not; a second call does nothing."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _wait_until_ready(self) -> str:
+        # A process that hangs says nothing for ever; ending it ends the reading as well.
+        patience = threading.Timer(_START_LIMIT_S, self._process.kill)
+        patience.start()
+        try:
+            assert self._process.stdout is not None, "it was asked for"
+            for line in self._process.stdout:
+                if found := _READY.search(line):
+                    return found[1]
+        finally:
+            patience.cancel()
+        self.stop()
+        words = self._log.read_text("utf-8", "replace").strip().splitlines()
+        raise ServerDidNotStart(words[-1] if words else "the server ended without a word")

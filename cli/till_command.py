@@ -1,0 +1,96 @@
+"""Open the till's window, joined to its chain by a pass: `pawtill till [--join FILE]`."""
+
+from pathlib import Path
+
+from app.services.secrets import Vault
+from app.store.errors import StoreError
+from cli.exits import Exit, complain
+from cli.screen import why_no_screen
+from cli.till_folder import (
+    TILL_FILE,
+    NoSuchPass,
+    make_folder,
+    read_joined,
+    read_pass,
+    till_folder,
+    write_joined,
+)
+from ui.counter.terminal import CashierTerminal
+from ui.desktop import application, run_until_closed, say_trouble, show_till
+from ui.running_till import Joined, TillPass, open_running_till
+
+_EXITS = {
+    "ledger_locked": Exit.DATA_IN_USE,
+    "ledger_newer": Exit.NEWER_DATA,
+    "ledger_foreign": Exit.CANNOT_START,
+    "ledger_damaged": Exit.DAMAGED_DATA,
+}
+
+
+def run_till(data_dir: Path | None, *, join: Path | None, language: str, operator: str) -> int:
+    """Open the window and return the exit code when it has closed.
+
+    `join` names a till pass: its secrets go into the keyring, or where there is none into a file for the owner alone.
+    A damaged ledger opens too: the window says so and sells nothing.
+    """
+    folder = till_folder(data_dir)
+    try:
+        make_folder(folder)
+        granted = join_chain(folder, join) if join is not None else find_pass(folder)
+    except NoSuchPass as error:
+        complain(str(error))
+        return Exit.CANNOT_START
+    except OSError as error:
+        complain(f"{folder} cannot be used: {error.strerror or error}")
+        return Exit.CANNOT_START
+    if reason := why_no_screen():
+        complain(f"{reason}. A till needs a screen; everything is prepared, start it again where there is one.")
+        return Exit.NO_SCREEN
+    application()
+    terminal = CashierTerminal()
+    try:
+        running = open_running_till(folder / TILL_FILE, granted, payments=terminal)
+    except StoreError as error:
+        text = str(error)
+        say_trouble(error.key, error.detail, language=language, shown=lambda: complain(text))
+        return _EXITS.get(error.key, Exit.UNAVAILABLE)
+    with running:
+        running.till.operator = operator
+        return run_until_closed(show_till(running, terminal=terminal, language=language))
+
+
+def join_chain(folder: Path, file: Path) -> TillPass:
+    """Take a till pass and keep its secrets; raises NoSuchPass, OSError.
+
+    The same till may join again, with a new key; a folder stays one till's for good, since its ledger is.
+    """
+    granted = read_pass(file)
+    known = read_joined(folder)
+    if known is not None and (known.till_id, known.store_id) != (granted.joined.till_id, granted.joined.store_id):
+        raise NoSuchPass(
+            f"{folder} is the folder of till {known.till_id} in store {known.store_id}, the pass is for till "
+            f"{granted.joined.till_id} in store {granted.joined.store_id}: choose another folder with --data-dir"
+        )
+    vault = Vault(folder)
+    vault.save(granted.joined.till_id, granted.secrets)
+    write_joined(folder, granted.joined)
+    if vault.notice:
+        complain(f"no keyring answers here, so the till's secrets are in a file in {folder}, for its owner alone")
+    print(f"Joined: till {granted.joined.till_id} in store {granted.joined.store_id}. The pass is not needed any more.")
+    return granted
+
+
+def find_pass(folder: Path) -> TillPass:
+    """Return what the till joined with; raises NoSuchPass."""
+    joined: Joined | None = read_joined(folder)
+    if joined is None:
+        raise NoSuchPass(
+            f"the till of {folder} has joined no chain yet. At the server: pawtill add-till R1 --store NAME --out "
+            "R1.pass; here: pawtill till --join R1.pass"
+        )
+    secrets = Vault(folder).load(joined.till_id)
+    if secrets is None:
+        raise NoSuchPass(
+            f"the secrets of till {joined.till_id} are not to be had: unlock the keyring, or join anew with a pass"
+        )
+    return TillPass(joined, secrets)

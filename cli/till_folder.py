@@ -1,0 +1,73 @@
+"""Know a till's folder: its database, and which chain it joined. The secrets are in `app/services/secrets.py`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_data_path
+
+from app.services.secrets import Secrets
+from ui.running_till import Joined, TillPass
+
+TILL_FILE = "till.db"
+_JOINED_FILE = "till.json"
+CODE_KEY_BYTES = 32
+
+
+class NoSuchPass(Exception):
+    """Say what is wrong with a till pass, or with what the folder says of the till; never quotes a secret."""
+
+
+def till_folder(chosen: Path | None) -> Path:
+    """Return the till's data folder, which need not be there: the chosen one, else the user's."""
+    return chosen if chosen is not None else user_data_path("pawtill", appauthor=False) / "till"
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder, for its owner alone; raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def read_pass(file: Path) -> TillPass:
+    """Read a pass that `pawtill add-till` wrote; raises NoSuchPass."""
+    data = _read(file)
+    try:
+        key, code_key = str(data["key"]), bytes.fromhex(data["code_key"])
+        joined = Joined(str(data["url"]), str(data["till"]), str(data["store"]))
+    except (KeyError, TypeError, ValueError):
+        raise NoSuchPass(f"{file} is no till pass") from None
+    if not key or len(code_key) != CODE_KEY_BYTES or not joined.url.startswith(("http://", "https://")):
+        raise NoSuchPass(f"{file} is no till pass")
+    return TillPass(joined, Secrets(key, code_key))
+
+
+def read_joined(folder: Path) -> Joined | None:
+    """Return which chain the till of this folder joined, None where it has not; raises NoSuchPass."""
+    file = folder / _JOINED_FILE
+    if not file.exists():
+        return None
+    data = _read(file)
+    try:
+        return Joined(str(data["url"]), str(data["till"]), str(data["store"]))
+    except KeyError:
+        raise NoSuchPass(f"{file} is damaged: join anew with a till pass") from None
+
+
+def write_joined(folder: Path, joined: Joined) -> None:
+    """Note which chain the till joined; raises OSError."""
+    part = folder / (_JOINED_FILE + ".part")
+    text = json.dumps({"url": joined.url, "till": joined.till_id, "store": joined.store_id}, indent=2)
+    part.write_text(text + "\n", "utf-8")
+    part.replace(folder / _JOINED_FILE)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise NoSuchPass(f"{file} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise NoSuchPass(f"{file} is no till pass") from None
+    if not isinstance(data, dict):
+        raise NoSuchPass(f"{file} is no till pass")
+    return data
