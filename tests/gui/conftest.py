@@ -1,0 +1,107 @@
+"""Run the window without a screen, on the till in memory; every window is closed with its threads after its test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QWindow
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from app.services.api import TillStatus
+from tests.fakes.clock import SetClock
+from tests.fakes.pet_shop import pet_shop
+from tests.fakes.till import NOW, FakeTill
+from ui.bootstrap import open_window
+from ui.counter.counter_presenter import Page
+from ui.counter.terminal import CashierTerminal
+from ui.main_window import MainWindow
+from ui.scanner import HOLD_MS
+from ui.words import Language
+
+# Before the first QApplication; a run on a real screen sets its own.
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+Key = Qt.Key
+
+
+class Driver:
+    """Press keys as a keyboard does, on whichever window has the focus, and wait for what the cashier then sees."""
+
+    def __init__(self, qtbot: QtBot, window: MainWindow, till: FakeTill) -> None:
+        self.qtbot, self.window, self.till = qtbot, window, till
+        self.counter, self.desk = window.counter, window.counter.desk
+
+    def handle(self) -> QWindow:
+        top = self.window.dialog or self.window
+        handle = top.windowHandle()
+        assert handle is not None
+        return handle
+
+    def key(self, key: Key) -> None:
+        """Press a key by hand: no sooner behind a scan than its line end, and on a screen that stands still."""
+        busy = self.window.scanner._pause, self.window._draw_soon
+        self.qtbot.waitUntil(lambda: not any(timer.isActive() for timer in busy), timeout=2000)
+        QTest.keyClick(self.handle(), key)
+
+    def type(self, text: str) -> None:
+        """Type by hand: each key is let go of before the next is expected."""
+        for char in text:
+            self.burst(char)
+            self.qtbot.waitUntil(lambda: not len(self.window.scanner._burst), timeout=2000)
+
+    def burst(self, text: str) -> None:
+        """Type as a scanner does, with nothing between the keys."""
+        for char in text:
+            # QTest knows characters of a QWindow by their code; the event carries the text all the same.
+            QTest.keyClick(self.handle(), char)  # type: ignore[call-overload]
+
+    def scan(self, text: str, end: Key | None = Key.Key_Return) -> None:
+        """Scan a code."""
+        self.burst(text)
+        if end is not None:
+            QTest.keyClick(self.handle(), end)
+
+    def until(self, holds: Callable[[], bool], timeout: int = 5000) -> None:
+        self.qtbot.waitUntil(holds, timeout=timeout)
+
+    def until_page(self, page: Page) -> None:
+        self.until(lambda: self.counter.page is page and self.window._page is page)
+
+    def basket(self, *skus: str) -> None:
+        """Wait until these lines stand priced."""
+        self.until(lambda: self.desk.state.fresh and tuple(item.sku for item in self.desk.state.basket.items) == skus)
+
+
+@pytest.fixture
+def terminal() -> CashierTerminal:
+    return CashierTerminal()
+
+
+@pytest.fixture
+def till(terminal: CashierTerminal) -> FakeTill:
+    return pet_shop(terminal=terminal)
+
+
+@pytest.fixture
+def driver(qtbot: QtBot, till: FakeTill, terminal: CashierTerminal) -> Iterator[Driver]:
+    window = open_window(till, clock=SetClock(NOW), terminal=terminal, language=Language.ZH)
+    qtbot.addWidget(window)
+    # The keys of a test come as fast as the machine lets them; beside a whole suite that is no scanner's pace.
+    window.scanner.wait_for_keys(4 * HOLD_MS)
+    window.activateWindow()
+    qtbot.waitUntil(lambda: window.counter.chain.till_id == "R1" and window.counter.status.status is not None)
+    yield Driver(qtbot, window, till)
+    if window.dialog is not None:
+        window.dialog.reject()
+    terminal.close()
+    window._tasks.close()
+    window.close()
+
+
+@pytest.fixture
+def offline() -> TillStatus:
+    return TillStatus(False, NOW, 14, 1, NOW)
