@@ -71,13 +71,25 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Hold a campaign as it stands; `available` None = it has no stock to run out of."""
+    """Hold a campaign as it stands; `available` None = it has no stock to run out of.
+
+    `generation` is that of the counters in Redis which are in use, 0 = none are.
+    """
 
     rule: Rule
     state: str
     snapshot_id: str
     available: int | None
     arbiter: str
+    generation: int
+
+    def outlived(self, reservation: str | None) -> bool:
+        """Tell whether the counters were built anew since the reservation was made.
+
+        What Redis still had of the old ones was landed by then. This one it had lost: its claimant may have been
+        refused meanwhile, and must not get a coupon behind that.
+        """
+        return reservation is not None and int(reservation.partition("/")[0]) < self.generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +140,11 @@ _OFFERS = (
         schema.campaign.c.arbiter,
         cast(schema.snapshot.c.rule, Text).label("rule"),
         schema.account.c.available,
+        schema.admission.c.generation,
+        schema.admission.c.state.label("admission"),
     )
     .join(schema.snapshot, schema.snapshot.c.id == schema.campaign.c.snapshot_id)
+    .outerjoin(schema.admission, schema.admission.c.campaign_id == schema.campaign.c.id)
     .outerjoin(schema.account, schema.account.c.id == literal(accounts.stock_id("")) + schema.campaign.c.id)
 )
 _OFFERS_OF = Lookup(_OFFERS, schema.campaign.c.id)
@@ -166,7 +181,14 @@ def gather(conn: Connection, ctx: Context, wanted: Sequence[Wanted]) -> Facts:
 def offers(conn: Connection, ctx: Context, campaign_ids: Collection[str]) -> dict[str, Offer]:
     """Return the campaigns as they stand, by id; one that is not here is left out."""
     return {
-        row.id: Offer(_rule(row.rule, ctx.chain.currency), row.state, row.snapshot_id, row.available, row.arbiter)
+        row.id: Offer(
+            _rule(row.rule, ctx.chain.currency),
+            row.state,
+            row.snapshot_id,
+            row.available,
+            row.arbiter,
+            generation=row.generation if row.admission == "OPEN" else 0,
+        )
         for row in _OFFERS_OF.rows(conn, campaign_ids)
     }
 
@@ -208,6 +230,8 @@ def _decide(ctx: Context, asked: Wanted, facts: Facts, *, available: int | None,
     offer = facts.offers.get(asked.campaign_id)
     if offer is None:
         return unknown("campaign", asked.campaign_id)
+    if offer.outlived(asked.reservation):
+        return refuse(RefusalCode.BUSY, campaign=asked.campaign_id, reason="rebuilding", retry_after_s=1)
     tier = facts.tiers.get(asked.member_id)
     if tier is None:
         return unknown("member", asked.member_id)

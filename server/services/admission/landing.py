@@ -17,7 +17,6 @@ import structlog
 from sqlalchemy import Connection
 
 from server import metrics
-from server.db.errors import DatabaseBusy, DatabaseReadOnly, DiskFull
 from server.patience import Patience
 from server.services import idempotency
 from server.services.answers import Answer
@@ -36,8 +35,6 @@ JOBS_MAX = 2
 QUEUE_MAX = 100_000
 """Claims that may wait to be landed, a kilobyte each: who gave up waiting is landed all the same, so a crowd that asks
 again and again while the database stands still would fill the memory."""
-NOTHING_WRITTEN = (DatabaseBusy, DiskFull, DatabaseReadOnly)
-"""Troubles after which it is certain that nothing was decided; any other may have come behind the commit."""
 
 log = structlog.get_logger("pawtill.admission")
 
@@ -206,13 +203,14 @@ class Lander:
                 each.set_result(answer)
 
     async def _land(self, batch: list[Claimed]) -> Landed:
+        """Land a batch. Only a decision closes reservations: after trouble they wait for whoever asks or drains next.
+
+        Were they released where our own write came to nothing, a twin's write of the same claim could be under way in
+        another process; who asks between the two would hear "sold out" of a coupon that he is about to get.
+        """
         began_s = time.perf_counter()
-        try:
-            job = self._services.submit(lambda conn, ctx: land(conn, ctx, batch))
-            landed = await asyncio.shield(asyncio.wrap_future(job))
-        except NOTHING_WRITTEN:
-            await self._close([(each.ticket, False) for each in batch])
-            raise
+        job = self._services.submit(lambda conn, ctx: land(conn, ctx, batch))
+        landed = await asyncio.shield(asyncio.wrap_future(job))
         self._services.probe("after_commit")
         metrics.batch_landed(len(batch), time.perf_counter() - began_s)
         try:

@@ -17,7 +17,7 @@ from server.metrics import REDIS_STATES as STATES
 from server.services.admission import claiming, facts, generations
 from server.services.admission.claiming import LANDING_MS
 from server.services.admission.generations import BUILDING_S, EVENT_MAX_AGE_MS, Generations
-from server.services.admission.landing import fingerprint, write_event
+from server.services.admission.landing import fingerprint, land, read_event, write_event
 from server.services.context import Context
 from server.services.grants import Wanted, grant
 from server.stock import door, scripts
@@ -78,13 +78,11 @@ def test_what_is_durable_is_told_though_our_own_mistake_keeps_it_from_redis(
     office.assert_sound()
 
 
-@pytest.mark.parametrize(
-    ("trouble", "units"), [(DatabaseBusy("too many"), 0), (DiskFull("no room"), 0), (DatabaseTrouble("no answer"), 1)]
-)
-def test_a_unit_is_given_back_at_once_where_it_is_certain_that_nothing_was_granted(
-    office: RedisOffice, monkeypatch: pytest.MonkeyPatch, trouble: DatabaseTrouble, units: int
+@pytest.mark.parametrize("trouble", [DatabaseBusy("too many"), DiskFull("no room"), DatabaseTrouble("no answer")])
+def test_a_unit_stays_with_its_claimant_until_the_database_decides(
+    office: RedisOffice, monkeypatch: pytest.MonkeyPatch, trouble: DatabaseTrouble
 ) -> None:
-    office.headquarters.campaign(arbiter="redis", stock=9)
+    office.headquarters.campaign(arbiter="redis", stock=1)
 
     def refuse(_run: Any) -> Any:
         raise trouble
@@ -95,7 +93,26 @@ def test_a_unit_is_given_back_at_once_where_it_is_certain_that_nothing_was_grant
         [answer] = office.send([("r1", "m1")])
 
     assert answer.status_code == 503
-    assert office.standing().units == units
+    assert office.claim("r2", member="m2")["outcome"] == "out_of_stock"
+    assert office.claim("r1")["outcome"] == "ok"
+    office.assert_sound()
+
+
+def test_a_claimant_whom_redis_forgot_gets_no_coupon_behind_a_refusal(office: RedisOffice) -> None:
+    office.headquarters.campaign(arbiter="redis", stock=1)
+    _reserve(office, office.now_ms)
+    [(entry, event)] = _door(office).events("c1")
+    forgotten = read_event(_door(office).keys("c1"), entry, event)
+    _door(office).unguarded.client.delete(*_door(office).unguarded.client.keys(f"{office.prefix}*"))
+    assert _generations(office).rebuild("c1", "test")
+    assert office.claim("r2", member="m2")["outcome"] == "ok"
+    assert office.claim("r1")["outcome"] == "out_of_stock"
+    office.headquarters.call("PATCH", "/v1/campaigns/c1", {"stock": 2})
+
+    [landed] = office.services.write(lambda conn, ctx: land(conn, ctx, [forgotten])).answers
+
+    assert (landed["outcome"], landed["facts"]["reason"]) == ("busy", "rebuilding")
+    assert office.held() == {"m2": 1}
     assert office.claim("r1")["outcome"] == "ok"
     office.assert_sound()
 
