@@ -11,7 +11,7 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 _READY = re.compile(r"ready on (http://\S+)")
-_START_LIMIT_S = 30.0
+_START_LIMIT_S = 60.0
 _STOP_LIMIT_S = 15.0
 LOG_FILE = "server.log"
 

@@ -26,6 +26,8 @@ from ui.words import Language
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 Key = Qt.Key
+PATIENCE_MS = 30_000
+"""How long a test waits for what must come; a machine that is busy with other things takes seconds at times."""
 
 
 class Driver:
@@ -44,28 +46,32 @@ class Driver:
     def key(self, key: Key) -> None:
         """Press a key by hand: no sooner behind a scan than its line end, and on a screen that stands still."""
         busy = self.window.scanner._pause, self.window._draw_soon
-        self.qtbot.waitUntil(lambda: not any(timer.isActive() for timer in busy), timeout=2000)
+        self.qtbot.waitUntil(lambda: not any(timer.isActive() for timer in busy), timeout=PATIENCE_MS)
         QTest.keyClick(self.handle(), key)
 
     def type(self, text: str) -> None:
         """Type by hand: each key is let go of before the next is expected."""
         for char in text:
             self.burst(char)
-            self.qtbot.waitUntil(lambda: not len(self.window.scanner._burst), timeout=2000)
+            self.qtbot.waitUntil(lambda: not len(self.window.scanner._burst), timeout=PATIENCE_MS)
 
     def burst(self, text: str) -> None:
         """Type as a scanner does, with nothing between the keys."""
-        for char in text:
-            # QTest knows characters of a QWindow by their code; the event carries the text all the same.
-            QTest.keyClick(self.handle(), char)  # type: ignore[call-overload]
+        self._at_once([*text])
 
     def scan(self, text: str, end: Key | None = Key.Key_Return) -> None:
         """Scan a code."""
-        self.burst(text)
-        if end is not None:
-            QTest.keyClick(self.handle(), end)
+        self._at_once([*text] if end is None else [*text, end])
 
-    def until(self, holds: Callable[[], bool], timeout: int = 5000) -> None:
+    def _at_once(self, keys: list[str | Key]) -> None:
+        """Press keys with nothing between them: a machine that stalls here puts gaps that no scanner leaves."""
+        self.window.scanner.wait_for_keys(100 * HOLD_MS)
+        for key in keys:
+            # QTest knows characters of a QWindow by their code; the event carries the text all the same.
+            QTest.keyClick(self.handle(), key)  # type: ignore[call-overload]
+        self.window.scanner.wait_for_keys(4 * HOLD_MS)
+
+    def until(self, holds: Callable[[], bool], timeout: int = PATIENCE_MS) -> None:
         self.qtbot.waitUntil(holds, timeout=timeout)
 
     def until_page(self, page: Page) -> None:
@@ -93,8 +99,9 @@ def driver(qtbot: QtBot, till: FakeTill, terminal: CashierTerminal) -> Iterator[
     # The keys of a test come as fast as the machine lets them; beside a whole suite that is no scanner's pace.
     window.scanner.wait_for_keys(4 * HOLD_MS)
     window.activateWindow()
-    qtbot.waitUntil(lambda: window.counter.chain.till_id == "R1" and window.counter.status.status is not None)
-    yield Driver(qtbot, window, till)
+    hands = Driver(qtbot, window, till)
+    hands.until(lambda: window.counter.chain.till_id == "R1" and window.counter.status.status is not None)
+    yield hands
     if window.dialog is not None:
         window.dialog.reject()
     terminal.close()

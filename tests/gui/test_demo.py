@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.services.secrets import Secrets
 from app.store.database import TillDatabase
-from tests.gui.conftest import Driver
+from tests.gui.conftest import PATIENCE_MS, Driver
 from ui.counter.terminal import CashierTerminal
 from ui.demo.panel import ScanPanel
 from ui.demo.things import DemoCounter, Group, Thing
@@ -98,7 +98,7 @@ def test_a_till_with_a_damaged_ledger_opens_and_says_that_it_sells_nothing(qtbot
     with open_running_till(file, granted, payments=terminal) as running:
         window = show_till(running, terminal=terminal, language="en")
         qtbot.addWidget(window)
-        qtbot.waitUntil(lambda: window.counter.damaged and window.banner.isVisible(), timeout=5000)
+        qtbot.waitUntil(lambda: window.counter.damaged and window.banner.isVisible(), timeout=PATIENCE_MS)
         banner, can_pay = window._banner_text.text(), window.counter.can_pay
         window.close()
 

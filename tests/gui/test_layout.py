@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QWidget
 
 from app.services.api import Interrupted, InterruptedKind
 from tests.fakes.till import NOW
-from tests.gui.conftest import Driver
+from tests.gui.conftest import PATIENCE_MS, Driver
 from ui import theme
 from ui.counter.counter_presenter import Page
 from ui.widgets import TOUCH_PX
@@ -44,7 +44,7 @@ def check(driver: Driver) -> None:
 def lay_out(driver: Driver, size: tuple[int, int], language: Language) -> None:
     driver.window.resize(*size)
     driver.window.words.speak(language)
-    driver.qtbot.waitUntil(lambda: not driver.window._draw_soon.isActive())
+    driver.qtbot.waitUntil(lambda: not driver.window._draw_soon.isActive(), timeout=PATIENCE_MS)
     driver.qtbot.wait(20)  # the layout's own posted events
 
 

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.services.ports import Offline
 from tests.fakes.shop import K1, Shop
-from tests.gui.conftest import Driver
+from tests.gui.conftest import PATIENCE_MS, Driver
 from ui.bootstrap import open_window
 from ui.counter.counter_presenter import Page
 from ui.words import Language
@@ -39,8 +39,9 @@ def counter(qtbot: QtBot, shop: Shop) -> Iterator[Driver]:
     window = open_window(shop.till, clock=shop.clock, refresh=shop.till.head_office.refresh, language=Language.EN)
     qtbot.addWidget(window)
     window.activateWindow()
-    qtbot.waitUntil(lambda: window.counter.chain.till_id == "T1" and window.counter.status.status is not None)
-    yield Driver(qtbot, window, shop.till)  # type: ignore[arg-type]
+    hands = Driver(qtbot, window, shop.till)  # type: ignore[arg-type]
+    hands.until(lambda: window.counter.chain.till_id == "T1" and window.counter.status.status is not None)
+    yield hands
     window._tasks.close()
     window.close()
 
@@ -95,7 +96,7 @@ def test_a_scan_answers_in_time_while_the_head_office_hangs(counter: Driver, sho
             counter.scan(A_CODE)
             # Patient with a stalled machine, not with a blocked window: the hang outlasts it by far.
             counter.until(
-                lambda count=count: str(table.basket.data(table.basket.index(0, 2))) == str(count), timeout=10_000
+                lambda count=count: str(table.basket.data(table.basket.index(0, 2))) == str(count), timeout=PATIENCE_MS
             )
             times.append(time.perf_counter() - began)
     finally:

@@ -9,6 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
+from tests.gui.conftest import PATIENCE_MS
 from ui.scanner import MAX_CHARS, MIN_BARE_CHARS, MIN_ENDED_CHARS, Burst, ScanFilter
 
 Key = Qt.Key
@@ -48,7 +49,7 @@ def desk(qtbot: QtBot) -> Desk:
     qtbot.addWidget(made)
     made.show()
     made.activateWindow()
-    qtbot.waitUntil(made.isActiveWindow)
+    qtbot.waitUntil(made.isActiveWindow, timeout=PATIENCE_MS)
     made.filter.watch(made.windowHandle())
     made.field.setFocus()
     return made
@@ -56,7 +57,7 @@ def desk(qtbot: QtBot) -> Desk:
 
 def settle(qtbot: QtBot, desk: Desk) -> None:
     """Wait until nothing is held back any more."""
-    qtbot.waitUntil(lambda: not desk.filter._pause.isActive(), timeout=2000)
+    qtbot.waitUntil(lambda: not desk.filter._pause.isActive(), timeout=PATIENCE_MS)
 
 
 @pytest.mark.parametrize("end", [Key.Key_Return, Key.Key_Enter, Key.Key_Tab])

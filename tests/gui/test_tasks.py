@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pytestqt.qtbot import QtBot
 
+from tests.gui.conftest import PATIENCE_MS
 from ui.tasks import NETWORK_THREADS, Tasks
 
 
@@ -23,7 +24,7 @@ def test_work_runs_elsewhere_and_its_result_arrives_here(qtbot: QtBot, tasks: Ta
 
     tasks.local(threading.get_ident, lambda worker: seen.append((worker, threading.get_ident())))
 
-    qtbot.waitUntil(lambda: bool(seen))
+    qtbot.waitUntil(lambda: bool(seen), timeout=PATIENCE_MS)
     assert seen[0][0] != here and seen[0][1] == here
 
 
@@ -32,7 +33,7 @@ def test_money_beyond_32_bits_arrives_whole(qtbot: QtBot, tasks: Tasks) -> None:
 
     tasks.local(lambda: 10**12, seen.append)
 
-    qtbot.waitUntil(lambda: bool(seen))
+    qtbot.waitUntil(lambda: bool(seen), timeout=PATIENCE_MS)
     assert seen == [10**12]
 
 
@@ -44,7 +45,7 @@ def test_an_exception_arrives_as_a_value(qtbot: QtBot, tasks: Tasks) -> None:
     tasks.network(lambda: 1 // 0, lambda _: None, failed.append)
     tasks.network(lambda: int("x"), lambda _: None)
 
-    qtbot.waitUntil(lambda: bool(failed and unanswered))
+    qtbot.waitUntil(lambda: bool(failed and unanswered), timeout=PATIENCE_MS)
     assert isinstance(failed[0], ZeroDivisionError) and isinstance(unanswered[0], ValueError)
 
 
@@ -54,7 +55,7 @@ def test_local_work_keeps_its_order(qtbot: QtBot, tasks: Tasks) -> None:
     for number in range(50):
         tasks.local(lambda number=number: number, seen.append)
 
-    qtbot.waitUntil(lambda: len(seen) == 50)
+    qtbot.waitUntil(lambda: len(seen) == 50, timeout=PATIENCE_MS)
     assert seen == list(range(50))
 
 
@@ -65,7 +66,7 @@ def test_network_work_that_waits_keeps_local_work_free(qtbot: QtBot, tasks: Task
 
     tasks.local(lambda: "here", seen.append)
 
-    qtbot.waitUntil(lambda: seen == ["here"], timeout=1000)
+    qtbot.waitUntil(lambda: seen == ["here"], timeout=PATIENCE_MS)
     release.set()
 
 
@@ -75,7 +76,7 @@ def test_a_long_computation_keeps_local_work_free(qtbot: QtBot, tasks: Tasks) ->
 
     tasks.local(lambda: "here", seen.append)
 
-    qtbot.waitUntil(lambda: seen == ["here"], timeout=1000)
+    qtbot.waitUntil(lambda: seen == ["here"], timeout=PATIENCE_MS)
     release.set()
 
 

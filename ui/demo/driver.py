@@ -20,7 +20,7 @@ from ui.verdict import Tone, Verdict
 from ui.widgets import verdict_words
 from ui.words import Language, Words
 
-PATIENCE_S = 15.0
+PATIENCE_S = 30.0
 HAND_S = 0.05
 """Between two things that a hand does, quicker than any: enough for the window to draw what the first one changed."""
 _TURN_MS = 5
@@ -45,7 +45,7 @@ class Driver:
         """Scan: every key as fast as a scanner gives it, then Enter."""
         target = self._look()
         # A busy machine puts gaps between these keys that no scanner leaves.
-        self.window.scanner.wait_for_keys(10 * HOLD_MS)
+        self.window.scanner.wait_for_keys(100 * HOLD_MS)
         for char in text:
             QTest.keyClick(target, ord(char))
         QTest.keyClick(target, Qt.Key.Key_Return)
