@@ -162,15 +162,17 @@ class Database:
         try:
             with self._store.writers.begin() as conn:
                 for job in batch:
-                    savepoint = conn.begin_nested()
+                    # One that is alone needs none: what undoes it undoes nobody else.
+                    savepoint = conn.begin_nested() if len(batch) > 1 else None
                     try:
                         answer = job.run(conn)
                         if not self._store.is_sound(conn):
                             raise HiddenError
-                        savepoint.commit()
+                        if savepoint is not None:
+                            savepoint.commit()
                     # Also what is no Exception: the caller's thread must hear of it, this one must go on.
                     except BaseException as error:
-                        if not self._store.is_alive(conn):
+                        if savepoint is None or not self._store.is_alive(conn):
                             raise
                         savepoint.rollback()
                         failures.append((job, error))

@@ -36,6 +36,7 @@ __all__ = [
     "open_account",
     "pay_back_overdraft",
     "post",
+    "post_new",
     "post_pending",
     "read",
     "reserve",
@@ -114,6 +115,11 @@ def post(conn: Connection, move: Move, now: datetime) -> bool:
     return _make(conn, move, through=move.target, state="POSTED", now=now)
 
 
+def post_new(conn: Connection, move: Move, now: datetime) -> bool:
+    """Move at once, under an id drawn for this move alone: nobody looks for it, and a repeat is an IntegrityError."""
+    return _write(conn, move, through=move.target, state="POSTED", now=now)
+
+
 def reserve(conn: Connection, move: Move, now: datetime) -> bool:
     """Move to `held`, PENDING, until `post_pending` moves it on or `void_pending` back; answers as `post` does."""
     assert move.order_id is not None and move.attempt is not None, "what is held is held by an attempt of an order"
@@ -152,12 +158,16 @@ def read(conn: Connection, ids: Iterable[str]) -> dict[str, Account]:
 
 
 def _make(conn: Connection, move: Move, *, through: str, state: str, now: datetime) -> bool:
-    assert move.amount > 0, "a transfer moves something"
     known = conn.execute(select(transfer).where(transfer.c.id == move.transfer_id)).one_or_none()
     if known is not None:
         same = (known.account_id, known.source, known.target, known.amount)
         assert same == (move.account_id, move.source, move.target, move.amount), f"{move.transfer_id} is another move"
         return bool(known.state != "VOIDED")
+    return _write(conn, move, through=through, state=state, now=now)
+
+
+def _write(conn: Connection, move: Move, *, through: str, state: str, now: datetime) -> bool:
+    assert move.amount > 0, "a transfer moves something"
     if not _shift(conn, move.account_id, source=move.source, target=through, amount=move.amount):
         return False
     conn.execute(

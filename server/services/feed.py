@@ -6,9 +6,9 @@ the state, never the past. Shapes: `server/services/feed_records.py`.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, delete, insert, select, tuple_
+from sqlalchemy import ARRAY, Connection, Text, bindparam, delete, func, insert, select, tuple_
 
 from server.db.bulk import BulkInsert
 from server.db.schema import feed
@@ -16,6 +16,11 @@ from server.services.feed_records import LEASE, READERS
 from sync.protocol import FeedRecord, PullAnswer
 
 _NEW = BulkInsert(feed, "kind", "key")
+_KEYS = func.unnest(bindparam("keys", type_=ARRAY(Text))).column_valued("key")
+_APPENDED = (
+    insert(feed).from_select(["kind", "key"], select(bindparam("kind", type_=Text), _KEYS)).returning(feed.c.seq)
+)
+"""One message to PostgreSQL and one back, where COPY and the question for the head are four."""
 
 
 def touch(conn: Connection, records: Iterable[tuple[str, str]]) -> None:
@@ -28,10 +33,17 @@ def touch(conn: Connection, records: Iterable[tuple[str, str]]) -> None:
         conn.execute(insert(feed), [{"kind": kind, "key": key} for kind, key in chunk])
 
 
-def append(conn: Connection, kind: str, keys: Iterable[str]) -> None:
-    """Append records that were made in this transaction; one that the feed knows already is an IntegrityError."""
+def append(conn: Connection, kind: str, keys: Sequence[str]) -> int:
+    """Append records that were made in this transaction, and return the number of the last.
+
+    One that the feed knows already is an IntegrityError.
+    """
     assert kind in READERS, "a record of a kind that nobody can read"
+    if conn.dialect.name == "postgresql":
+        numbers: list[int] = list(conn.execute(_APPENDED, {"kind": kind, "keys": list(keys)}).scalars())
+        return max(numbers)
     _NEW.run(conn, [(kind, key) for key in keys])
+    return head(conn)
 
 
 def page(conn: Connection, cursor: int, limit: int, *, till_id: str | None = None) -> PullAnswer:

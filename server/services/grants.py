@@ -31,7 +31,7 @@ from server.db.bulk import BulkInsert, Lookup
 from server.services import accounts, feed, feed_records, history, timely
 from server.services.answers import Answer, ok, refused
 from server.services.context import Context, Taken
-from server.services.idempotency import Request, once_each
+from server.services.idempotency import Given, Request, once_each
 
 TOGETHER_MAX = 2
 """Tries of a batch as a whole before its requests are decided one by one."""
@@ -97,7 +97,7 @@ class Facts:
     """Hold everything that a batch depends on.
 
     `offers` by campaign, `tiers` by member (who is not here is left out), `held` by (campaign, member): coupons that
-    the member ever got of it, and those of today's date in the chain's zone (who has none is left out).
+    the member ever got of it, and those of today's date in the chain's zone (who is not here is left out).
     """
 
     offers: Mapping[str, Offer]
@@ -106,7 +106,12 @@ class Facts:
 
 
 def grant(conn: Connection, ctx: Context, wanted: Sequence[Wanted]) -> list[Answer]:
-    """Grant or refuse each, in order, once for each request: the same answers as one by one.
+    """Grant or refuse each, in order, once for each request: the same answers as one by one; see `grant_under`."""
+    return [each.answer for each in grant_under(conn, ctx, wanted)]
+
+
+def grant_under(conn: Connection, ctx: Context, wanted: Sequence[Wanted]) -> list[Given]:
+    """Grant or refuse each, and tell under which reservation the request was first answered.
 
     An answer has `coupon`, `code`, `state`, `valid_until_at`, `source` and `remaining` (None = no stock to run out of),
     or it is a refusal. `busy` decided nothing and is not kept.
@@ -148,33 +153,36 @@ _OFFERS = (
     .outerjoin(schema.account, schema.account.c.id == literal(accounts.stock_id("")) + schema.campaign.c.id)
 )
 _OFFERS_OF = Lookup(_OFFERS, schema.campaign.c.id)
-_MEMBERS = Lookup(select(schema.member.c.id, schema.member.c.tier), schema.member.c.id)
-# Answered by the unique index over (campaign, member, nth) for the members asked about alone: what a campaign has
-# granted to others costs nothing here, be it five million coupons.
-_HELD = Lookup(
+# Counted by the unique index over (campaign, member, nth), for each member by itself, so no plan can come to read what
+# a campaign has granted to others, be it five million coupons.
+_COUNT = (
+    select(func.count())
+    .select_from(schema.coupon)
+    .where(schema.coupon.c.campaign_id == bindparam("campaign"), schema.coupon.c.member_id == schema.member.c.id)
+)
+_MEMBERS = Lookup(
     select(
-        schema.coupon.c.member_id,
-        func.count().label("ever"),
-        func.count().filter(schema.coupon.c.granted_on == bindparam("today")).label("today"),
-    )
-    .where(schema.coupon.c.campaign_id == bindparam("campaign"))
-    .group_by(schema.coupon.c.member_id),
-    schema.coupon.c.member_id,
+        schema.member.c.id,
+        schema.member.c.tier,
+        _COUNT.scalar_subquery().label("ever"),
+        _COUNT.where(schema.coupon.c.granted_on == bindparam("today")).scalar_subquery().label("today"),
+    ),
+    schema.member.c.id,
 )
 
 
 def gather(conn: Connection, ctx: Context, wanted: Sequence[Wanted]) -> Facts:
-    """Read what the batch depends on: one statement for the campaigns, one for the members, one a campaign for both."""
+    """Read what the batch depends on: one statement for the campaigns, one a campaign for its members."""
     members_of: defaultdict[str, set[str]] = defaultdict(set)
     for each in wanted:
         members_of[each.campaign_id].add(each.member_id)
     found = offers(conn, ctx, members_of)
-    tiers = {row.id: row.tier for row in _MEMBERS.rows(conn, {each.member_id for each in wanted})}
-    held = {
-        (campaign_id, row.member_id): (row.ever, row.today)
-        for campaign_id in found
-        for row in _HELD.rows(conn, members_of[campaign_id], campaign=campaign_id, today=_day(ctx))
-    }
+    tiers: dict[str, str] = {}
+    held: dict[tuple[str, str], tuple[int, int]] = {}
+    for campaign_id in found:
+        for row in _MEMBERS.rows(conn, members_of[campaign_id], campaign=campaign_id, today=_day(ctx)):
+            tiers[row.id] = row.tier
+            held[(campaign_id, row.id)] = (row.ever, row.today)
     return Facts(found, tiers, held)
 
 
@@ -302,8 +310,8 @@ def record(
         savepoint.commit()
         operator = f"{ctx.actor.scope}:{ctx.actor.key_id}"
         history.record(conn, [_event(each, operator) for each in coupons], ctx.now)
-        feed.append(conn, feed_records.COUPON, [each.id for each in coupons])
-        ctx.taken.extend(_taken(conn, coupons, facts))
+        head = feed.append(conn, feed_records.COUPON, [each.id for each in coupons])
+        ctx.taken.extend(_taken(coupons, facts, head=head))
         timely.announce(conn, timely.COUPON_EXPIRY, {each.grant.valid_until_at for each in coupons}, now=ctx.now)
     return [
         refused(decision) if isinstance(decision, Refusal) else _answer(coupon)
@@ -311,14 +319,13 @@ def record(
     ]
 
 
-def _taken(conn: Connection, coupons: Sequence[Minted], facts: Facts) -> list[Taken]:
-    """List what is to be told to Redis, of the campaigns that it admits to."""
+def _taken(coupons: Sequence[Minted], facts: Facts, *, head: int) -> list[Taken]:
+    """List what is to be told to Redis, of the campaigns that it admits to; `head` is the feed's place behind it."""
     told: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for each in coupons:
         if facts.offers[each.wanted.campaign_id].arbiter == REDIS:
             told[each.wanted.campaign_id].append((each.wanted.request, each.wanted.member_id))
-    version = feed.head(conn) if told else 0
-    return [Taken(campaign_id, version, grants) for campaign_id, grants in told.items()]
+    return [Taken(campaign_id, head, grants) for campaign_id, grants in told.items()]
 
 
 def _mint(
@@ -370,7 +377,7 @@ def _take(conn: Connection, ctx: Context, coupons: Sequence[Minted]) -> bool:
             numbers[each.wanted.campaign_id] += 1
     # Sorted: where several processes write at once, all lock accounts in the same order.
     return all(
-        accounts.post(
+        accounts.post_new(
             conn,
             accounts.Move(
                 f"grant:{first[campaign_id]}",

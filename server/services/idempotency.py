@@ -14,7 +14,7 @@ from server.db.bulk import BulkInsert, Lookup
 from server.db.schema import request
 from server.services.answers import Answer, refused
 
-_KNOWN = Lookup(select(request.c.id, request.c.digest, request.c.answer), request.c.id)
+_KNOWN = Lookup(select(request.c.id, request.c.digest, request.c.answer, request.c.reservation), request.c.id)
 _REQUESTS = BulkInsert(request, "id", "digest", "answer", "created_at", "reservation")
 _RESERVATIONS = Lookup(select(request.c.id, request.c.reservation), request.c.id)
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -32,6 +32,14 @@ class Request:
     reservation: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Hold the first answer to a request, and the reservation that it was given under, None = under none."""
+
+    answer: Answer
+    reservation: str | None
+
+
 def once(
     conn: Connection,
     request_id: str,
@@ -41,12 +49,12 @@ def once(
     now: datetime,
 ) -> Answer:
     """Return the first answer to this request, deciding it if there is none yet; rules as in `once_each`."""
-    return once_each(conn, [Request(request_id, content)], decide=lambda _places: [decide()], now=now)[0]
+    return once_each(conn, [Request(request_id, content)], decide=lambda _places: [decide()], now=now)[0].answer
 
 
 def once_each(
     conn: Connection, asked: Sequence[Request], *, decide: Callable[[list[int]], list[Answer]], now: datetime
-) -> list[Answer]:
+) -> list[Given]:
     """Return the first answer to each request, in order; what has none yet is decided together.
 
     `decide` gets the places of those in `asked`, each request once, and returns their answers in that order. Other
@@ -54,7 +62,8 @@ def once_each(
     transaction that `decide` writes in, so both are there or none.
     """
     digests = [digest_of(each.content) for each in asked]
-    first = {row.id: (row.digest, row.answer) for row in _KNOWN.rows(conn, [each.id for each in asked])}
+    known = _KNOWN.rows(conn, [each.id for each in asked])
+    first = {row.id: (row.digest, Given(row.answer, row.reservation)) for row in known}
     fresh: dict[str, int] = {}
     for place, each in enumerate(asked):
         if each.id not in first:
@@ -65,7 +74,7 @@ def once_each(
             (asked[place].id, digests[place], answer, now, asked[place].reservation)
             for place, answer in zip(fresh.values(), answers, strict=True)
         ]
-        first.update((request_id, (digest, answer)) for request_id, digest, answer, _, _ in rows)
+        first.update((name, (digest, Given(answer, token))) for name, digest, answer, _, token in rows)
         _REQUESTS.run(conn, [row for row in rows if row[2]["outcome"] != RefusalCode.BUSY])
     return [_same(each.id, first[each.id], digest=digest) for each, digest in zip(asked, digests, strict=True)]
 
@@ -80,10 +89,10 @@ def answers_of(conn: Connection, request_ids: Collection[str]) -> dict[str, tupl
     return {row.id: (row.digest, row.answer) for row in _KNOWN.rows(conn, request_ids)}
 
 
-def _same(request_id: str, first: tuple[bytes, Answer], *, digest: bytes) -> Answer:
+def _same(request_id: str, first: tuple[bytes, Given], *, digest: bytes) -> Given:
     if first[0] == digest:
         return first[1]
-    return refused(refuse(RefusalCode.DUPLICATE_MISMATCH, request=request_id.partition(":")[2]))
+    return Given(refused(refuse(RefusalCode.DUPLICATE_MISMATCH, request=request_id.partition(":")[2])), None)
 
 
 def digest_of(content: Mapping[str, Any]) -> bytes:

@@ -18,10 +18,9 @@ from sqlalchemy import Connection
 
 from server import metrics
 from server.patience import Patience
-from server.services import idempotency
 from server.services.answers import Answer
 from server.services.context import Context, Taken
-from server.services.grants import Wanted, grant
+from server.services.grants import Wanted, grant_under
 from server.services.services import Services
 from server.stock import scripts
 from server.stock.door import Door, Event
@@ -101,15 +100,12 @@ class Landed:
 
 def land(conn: Connection, ctx: Context, batch: Sequence[Claimed]) -> Landed:
     """Decide a batch. A request that was answered before takes nothing, so a reservation made anew is not its own."""
-    owners = idempotency.reservations(conn, [each.wanted.request for each in batch])
-    answers = grant(conn, ctx, [each.wanted for each in batch])
-    for each in batch:
-        owners.setdefault(each.wanted.request, each.wanted.reservation)
+    given = grant_under(conn, ctx, [each.wanted for each in batch])
     granted = [
-        each.ticket is not None and answer["outcome"] == "ok" and owners[each.wanted.request] == each.ticket.token
-        for each, answer in zip(batch, answers, strict=True)
+        claimed.ticket is not None and each.answer["outcome"] == "ok" and each.reservation == claimed.ticket.token
+        for claimed, each in zip(batch, given, strict=True)
     ]
-    return Landed(answers, granted, ctx.taken)
+    return Landed([each.answer for each in given], granted, ctx.taken)
 
 
 def elsewhere(batch: Sequence[Claimed], landed: Landed, ends: Sequence[object]) -> list[Taken]:

@@ -129,8 +129,8 @@ def test_a_batch_asks_the_database_as_often_however_large_it_is(headquarters: He
 def _plan(conn: Connection, held: str) -> str:
     """Tell which index answers the statement, in the database's words."""
     if conn.dialect.name == "sqlite":
-        plan = conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {held}", ("2026-06-01", "c1", '["m2"]')).all()
-        return str(plan[0].detail)
+        plan = conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {held}", ("c1", "c1", "2026-06-01", '["m2"]')).all()
+        return "\n".join(str(row.detail) for row in plan)
     # Of one coupon PostgreSQL knows no better index than another: with many of that member it does.
     conn.exec_driver_sql("SET LOCAL enable_seqscan = off")
     conn.exec_driver_sql("DROP INDEX ix_coupon_member_id")
@@ -146,7 +146,7 @@ def test_what_a_campaign_granted_to_others_is_not_looked_at(headquarters: Headqu
     held = next(each for each in statements if "count(*)" in each)
     plan = headquarters.database.write(lambda conn: _plan(conn, held))
 
-    assert re.search(r"\(campaign_id ?= ?[^)]*\)? AND \(?member_id ?= ?", plan)
+    assert len(re.findall(r"\(campaign_id ?= ?[^)]*\)? AND \(?member_id ?= ?", plan)) == 2
 
 
 _CAMPAIGNS: dict[str, dict[str, Any]] = {
