@@ -38,6 +38,7 @@ _DO: Mapping[str, Callable[[World, Any], Came]] = {
     "lease": verbs_rights.lease,
     "unlease": verbs_rights.unlease,
     "reclaim": verbs_rights.reclaim,
+    "strand": verbs_rights.strand,
     "crash": verbs_machines.crash,
     "skew": verbs_machines.skew,
     "wait": verbs_machines.wait,

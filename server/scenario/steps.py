@@ -296,8 +296,8 @@ class Unlease(Args):
         return self
 
 
-class Reclaim(Args):
-    """Take all rights of a lost till back."""
+class Lost(Args):
+    """Decide over all rights of a lost till: take them back, or set them aside for what it may still tell."""
 
 
 class Crash(Strict):
@@ -382,7 +382,8 @@ VERBS: dict[str, Verb] = {
     "sync": Verb(Sync, SyncExpect),
     "lease": Verb(Lease, LeaseExpect),
     "unlease": Verb(Unlease, Expect),
-    "reclaim": Verb(Reclaim, Expect),
+    "reclaim": Verb(Lost, Expect),
+    "strand": Verb(Lost, Expect),
     "crash": Verb(Crash, Expect),
     "skew": Verb(Skew, Expect),
     "wait": Verb(Wait, Expect),
