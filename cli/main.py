@@ -78,6 +78,14 @@ def till(
     raise typer.Exit(run_till(data_dir, join=join, language=language, operator=operator))
 
 
+@app.command("close-day")
+def close_day(data_dir: DataDir = None) -> None:
+    """Give this till's rights back for the night; its window must be closed. It asks for new ones tomorrow."""
+    from cli.close_day_command import run_close_day
+
+    raise typer.Exit(run_close_day(data_dir))
+
+
 @app.command("add-till")
 def add_till(
     till_id: Annotated[str, typer.Argument(help="Id of the till, for example R1.")],

@@ -20,13 +20,15 @@ PathId = Annotated[Id, Path()]
 class LeaseIn(Body):
     """`lease` is the id that the till made for it; `amount` in coupons, uses, or minor units.
 
-    `of` names whose it is: the campaign, the member or the card.
+    `of` names whose it is: the campaign, the member or the card. `size` "share": at most half of what is there, divided
+    among the tills that may want it; "asked": as far as it is there.
     """
 
     lease: Id
     kind: Literal["stock", "budget", "value", "uses"]
     of: Id
     amount: Annotated[int, Field(ge=1, le=MAX_MINOR)]
+    size: Literal["asked", "share"] = "asked"
 
 
 class HomeIn(Body):
@@ -55,7 +57,7 @@ class FoundIn(Body):
 @router.post("/leases", status_code=201)
 def post_lease(*, body: LeaseIn, services: ServicesDep, actor: ATill) -> JSONResponse:
     """Lend to the asking till the smaller of what it asks for and what is there; the same id is the same lease."""
-    asked = leases.Asked(body.lease, f"{body.kind}:{body.of}", body.amount)
+    asked = leases.Asked(body.lease, f"{body.kind}:{body.of}", body.amount, body.size)
     return reply(services.write(lambda conn, ctx: leases.lend(conn, ctx, asked), actor), status=201)
 
 

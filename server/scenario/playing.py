@@ -39,6 +39,8 @@ _DO: Mapping[str, Callable[[World, Any], Came]] = {
     "unlease": verbs_rights.unlease,
     "reclaim": verbs_rights.reclaim,
     "strand": verbs_rights.strand,
+    "renew": verbs_rights.renew,
+    "close_day": verbs_rights.close_day,
     "crash": verbs_machines.crash,
     "skew": verbs_machines.skew,
     "wait": verbs_machines.wait,

@@ -300,6 +300,30 @@ class Lost(Args):
     """Decide over all rights of a lost till: take them back, or set them aside for what it may still tell."""
 
 
+class Renew(Args):
+    """Let a till renew its leases, as it does by itself behind a sync while nobody plays a scenario."""
+
+
+class RenewExpect(Expect):
+    """Count what it did."""
+
+    closed: int = 0
+    granted: int = 0
+    returned: int = 0
+
+
+class CloseDay(Args):
+    """Let a till give everything back for the night."""
+
+
+class CloseDayExpect(Expect):
+    """Count what went back, and what an order under way keeps."""
+
+    closed: int = 0
+    returned: int = 0
+    kept: int = 0
+
+
 class Crash(Strict):
     """Let a part die: now, or at a point of the next step."""
 
@@ -384,6 +408,8 @@ VERBS: dict[str, Verb] = {
     "unlease": Verb(Unlease, Expect),
     "reclaim": Verb(Lost, Expect),
     "strand": Verb(Lost, Expect),
+    "renew": Verb(Renew, RenewExpect),
+    "close_day": Verb(CloseDay, CloseDayExpect),
     "crash": Verb(Crash, Expect),
     "skew": Verb(Skew, Expect),
     "wait": Verb(Wait, Expect),

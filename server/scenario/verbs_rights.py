@@ -4,7 +4,7 @@ from app.domain.refusals import Refusal
 from app.domain.rights import stock_id, uses_id, value_id
 from app.services.till import Till
 from server.scenario.comparing import Came
-from server.scenario.steps import Lease, Lost, Unlease
+from server.scenario.steps import CloseDay, Lease, Lost, Renew, Unlease
 from server.scenario.verbs_coupons import refusal_came
 from server.scenario.world import World
 
@@ -42,6 +42,20 @@ def _account(args: Lease | Unlease) -> str:
     if args.campaign is not None:
         return stock_id(args.campaign)
     return uses_id(args.card) if args.card is not None else value_id(args.member or "")
+
+
+def renew(world: World, args: Renew) -> Came:
+    """Let a till look after its rights."""
+    with world.acting(args.till) as part:
+        done = part.till.renew_rights()
+    return {"outcome": "ok", "closed": done.closed, "granted": done.granted, "returned": done.returned}
+
+
+def close_day(world: World, args: CloseDay) -> Came:
+    """Let a till give everything back."""
+    with world.acting(args.till) as part:
+        done = part.till.close_day()
+    return {"outcome": "ok", "closed": done.closed, "returned": done.returned, "kept": done.kept}
 
 
 def reclaim(world: World, args: Lost) -> Came:

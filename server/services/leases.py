@@ -18,7 +18,7 @@ from app.domain.rule_json import read_rule
 from app.domain.rules import Kind, Rule
 from server.db import schema
 from server.db.bulk import BulkInsert, Present
-from server.services import accounts, feed, feed_records, rights
+from server.services import accounts, feed, feed_records, rights, sharing
 from server.services.answers import Answer, ok, refused
 from server.services.context import Context
 from server.services.entries import LeaseCloseBody
@@ -27,6 +27,7 @@ from server.services.idempotency import once
 from server.services.verdicts import IN_ORDER, Told, Verdict, conflict
 
 OPEN, CLOSED, REVOKED = "OPEN", "CLOSED", "REVOKED"
+ASKED, SHARE = "asked", "share"
 ONLINE_ONLY = "online_only"
 STOCK_MAX = CODES_AT_ONCE
 """Coupons of one lease of stock: their codes travel in one answer."""
@@ -43,11 +44,15 @@ _CODES = (Present(schema.coupon.c.code), Present(schema.lease_coupon.c.code))
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Ask for `amount` (coupons, uses or minor units) of an account; `lease_id` is made and kept by the till before."""
+    """Ask for `amount` (coupons, uses or minor units) of an account; `lease_id` is made and kept by the till before.
+
+    `size` SHARE: no more than the till's fair part.
+    """
 
     lease_id: str
     account_id: str
     amount: int
+    size: str = ASKED
 
 
 def lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
@@ -57,7 +62,9 @@ def lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
     and an account with nothing left, by its own code. The same request gets the first answer, a refusal too: else a
     copy of it that comes late would lend to a till that has given up.
     """
-    content = {"till": ctx.actor.till_id, "account": asked.account_id, "amount": asked.amount}
+    content: dict[str, Any] = {"till": ctx.actor.till_id, "account": asked.account_id, "amount": asked.amount}
+    if asked.size != ASKED:
+        content["size"] = asked.size
     return once(conn, f"lease:{asked.lease_id}", content, decide=lambda: _lend(conn, ctx, asked), now=ctx.now)
 
 
@@ -72,6 +79,8 @@ def _lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
     if isinstance(rule, Refusal):
         return refused(rule)
     amount = min(asked.amount, found.available, STOCK_MAX if found.kind == accounts.STOCK else asked.amount)
+    if asked.size == SHARE:
+        amount = min(amount, sharing.share(conn, ctx, found, stores=rule.stores if rule else None))
     move = accounts.Move(
         f"lend:{asked.lease_id}",
         asked.account_id,
