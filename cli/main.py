@@ -78,6 +78,14 @@ def till(
     raise typer.Exit(run_till(data_dir, join=join, language=language, operator=operator))
 
 
+@app.command("close-day")
+def close_day(data_dir: DataDir = None) -> None:
+    """Give this till's rights back for the night; its window must be closed. It asks for new ones tomorrow."""
+    from cli.close_day_command import run_close_day
+
+    raise typer.Exit(run_close_day(data_dir))
+
+
 @app.command("add-till")
 def add_till(
     till_id: Annotated[str, typer.Argument(help="Id of the till, for example R1.")],
@@ -94,6 +102,74 @@ def add_till(
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
     raise typer.Exit(write_till_pass(settings, till_id=till_id, store=store, url=url, out=out))
+
+
+TillId = Annotated[str, typer.Argument(help="Id of the till.")]
+Reason = Annotated[str, typer.Option(help="Why; kept in the till's history.")]
+Confirm = Annotated[
+    str | None,
+    typer.Option(help="The till's id again, where nobody is to be asked; what it has is shown all the same."),
+]
+OfficeUrl = Annotated[str, typer.Option(help="Where the server of this machine listens, if it runs.")]
+
+
+@app.command()
+def strand(
+    till_id: TillId,
+    *,
+    reason: Reason,
+    confirm: Confirm = None,
+    data_dir: DataDir = None,
+    url: OfficeUrl = DEFAULT_URL,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Declare a till lost: its rights are set aside for what it may still tell. Shows them, and asks first."""
+    raise typer.Exit(_decide("strand", till_id, reason, confirm=confirm, url=url, where=(data_dir, database_url)))
+
+
+@app.command()
+def reclaim(
+    till_id: TillId,
+    *,
+    reason: Reason,
+    confirm: Confirm = None,
+    data_dir: DataDir = None,
+    url: OfficeUrl = DEFAULT_URL,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Take the rights of a lost till back at once, at a risk. Shows them, and asks first."""
+    raise typer.Exit(_decide("reclaim", till_id, reason, confirm=confirm, url=url, where=(data_dir, database_url)))
+
+
+def _decide(
+    what: str, till_id: str, reason: str, *, confirm: str | None, url: str, where: tuple[Path | None, str | None]
+) -> int:
+    from cli.lost_till_commands import decide_lost_till
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=where[0], database_url=where[1])
+
+    def ask() -> str:
+        return str(typer.prompt("Type the till's id to confirm", default="", show_default=False))
+
+    return decide_lost_till(settings, url, what=what, till_id=till_id, reason=reason, confirm=confirm, ask=ask)
+
+
+@app.command()
+def found(
+    till_id: TillId,
+    *,
+    reason: Reason,
+    data_dir: DataDir = None,
+    url: OfficeUrl = DEFAULT_URL,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Lend to a till again that had been declared lost."""
+    from cli.lost_till_commands import welcome_till
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(welcome_till(settings, url, till_id=till_id, reason=reason))
 
 
 @app.command()

@@ -19,7 +19,7 @@ from ui.counter.terminal import CashierTerminal
 from ui.desktop import application, run_until_closed, say_trouble, show_till
 from ui.running_till import Joined, TillPass, open_running_till
 
-_EXITS = {
+EXITS = {
     "ledger_locked": Exit.DATA_IN_USE,
     "ledger_newer": Exit.NEWER_DATA,
     "ledger_foreign": Exit.CANNOT_START,
@@ -53,7 +53,7 @@ def run_till(data_dir: Path | None, *, join: Path | None, language: str, operato
     except StoreError as error:
         text = str(error)
         say_trouble(error.key, error.detail, language=language, shown=lambda: complain(text))
-        return _EXITS.get(error.key, Exit.UNAVAILABLE)
+        return EXITS.get(error.key, Exit.UNAVAILABLE)
     with running:
         running.till.operator = operator
         return run_until_closed(show_till(running, terminal=terminal, language=language))

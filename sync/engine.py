@@ -88,6 +88,7 @@ class SyncEngine:
     """Bring one till's ledger to the server and the server's records to the till; safe to share between threads.
 
     `wait` and `rng` make the background loop's waiting testable; the loop runs only between `start` and `stop`.
+    `behind` is done by the loop behind each session that succeeded, in its thread; it may ask the server.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class SyncEngine:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self.behind: Callable[[], object] = lambda: None
         self._note()
 
     # -------------------------------------------------------------- sessions
@@ -292,6 +294,7 @@ class SyncEngine:
             self._wake.clear()
             try:
                 self.run_once()
+                self.behind()
                 failures, delay_s = 0, self._rng.uniform(*IDLE_S)
             except Busy as busy:
                 failures, delay_s = 0, max(busy.retry_after_s, self._rng.uniform(*IDLE_S))

@@ -109,7 +109,9 @@ class ServerHeadOffice:
     def lease(self, request: LeaseRequest) -> LeaseGranted | Refusal:
         """Ask for a lease. Raises Offline and Busy; ask again by the same id then."""
         kind, _, owner = request.account_id.partition(":")
-        body = {"lease": request.lease_id, "kind": kind, "of": owner, "amount": request.amount}
+        body: Json = {"lease": request.lease_id, "kind": kind, "of": owner, "amount": request.amount}
+        if request.size != "asked":
+            body["size"] = request.size
         with self._engine.contact():
             answer = self._client.post("/v1/leases", body)
             return answer if isinstance(answer, Refusal) else _understood(_lease_granted, answer)

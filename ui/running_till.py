@@ -90,4 +90,5 @@ def open_running_till(file: Path, granted: TillPass, *, payments: PaymentPort, p
         client.close()
         raise
     engine, head_office = made[0]
+    engine.behind = till.renew_rights
     return RunningTill(till, engine, head_office, client, clock)

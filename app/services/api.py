@@ -45,6 +45,24 @@ class GivenCoupon:
     code: str
 
 
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """Count what a till did about its rights behind a session: leases closed and granted, coupons sent home."""
+
+    closed: int = 0
+    granted: int = 0
+    returned: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DayClosed:
+    """Count what was given back for the night: leases, coupons; `kept` are held by orders under way."""
+
+    closed: int
+    returned: int
+    kept: int
+
+
 # ------------------------------------------------------------------ scanning
 
 

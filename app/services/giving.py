@@ -1,6 +1,7 @@
 """Give coupons out at the counter from a leased stock, with or without a line: this till is their arbiter.
 
-The same rule decides as at the server, on what this till knows: how many the member has is the server's word as of the
+Where none is here and there is a line, a few are leased first: so the till begins to know what it needs. The same rule
+decides as at the server, on what this till knows: how many the member has is the server's word as of the
 last pull, and what was given out here since. One that the member got elsewhere meanwhile becomes a finding there.
 """
 
@@ -10,6 +11,7 @@ from app.domain.claims import ClaimFacts, Grant, decide_claim
 from app.domain.codes import code_digest
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
 from app.domain.rights import stock_id
+from app.services import leasing
 from app.services.api import GivenCoupon
 from app.services.gathering import Site, gather_site
 from app.services.parts import Parts
@@ -18,9 +20,22 @@ from app.store import catalog, coupons, rights
 from app.store.coupons import NewCoupon
 from app.store.meta import instant_ms
 
+LEASED_AT_ONCE = 5
+_LACKING = frozenset({RefusalCode.NEEDS_ONLINE, RefusalCode.OUT_OF_STOCK})
+
 
 def give(parts: Parts, request_id: str, campaign_id: str, *, member_id: str, source: str) -> GivenCoupon | Refusal:
     """Give one coupon of a leased stock to a member; see `Till.give`."""
+    given = _give(parts, request_id, campaign_id, member_id=member_id, source=source)
+    if not isinstance(given, Refusal) or given.code not in _LACKING or not parts.head_office.online:
+        return given
+    lent = leasing.lease(parts, stock_id(campaign_id), LEASED_AT_ONCE, size=rights.SHARE)
+    return (
+        lent if isinstance(lent, Refusal) else _give(parts, request_id, campaign_id, member_id=member_id, source=source)
+    )
+
+
+def _give(parts: Parts, request_id: str, campaign_id: str, *, member_id: str, source: str) -> GivenCoupon | Refusal:
     now = parts.now()
     with parts.recording() as tx:
         before = rights.given(tx, request_id)

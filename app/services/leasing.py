@@ -13,18 +13,36 @@ from app.services.parts import Parts
 from app.services.ports import Busy, LeaseRequest, Offline
 from app.services.recording import append_coupon_return, append_lease_close
 from app.store import rights
+from app.store.meta import instant_ms
 from app.store.rights import LeaseRow
 
 
-def lease(parts: Parts, account_id: str, amount: int) -> Lent | Refusal:
-    """Ask for a lease; see `Till.lease`. One of the same account that has no answer yet is asked for again first."""
+def lease(parts: Parts, account_id: str, amount: int, *, size: str = rights.ASKED) -> Lent | Refusal:
+    """Ask for a lease; see `Till.lease`. One of the same account that has no answer yet is asked for again first.
+
+    `size` SHARE: the server lends no more than it finds fair.
+    """
     assert amount > 0, "a lease lends something"
     if not parts.head_office.online:
         return refuse(RefusalCode.NEEDS_ONLINE, account=account_id)
     with parts.database.write() as tx:
         waiting = [row for row in rights.unanswered(tx) if row.account_id == account_id]
-        row = waiting[0] if waiting else rights.request(tx, parts.ids.new(), account_id, asked=amount)
+        row = waiting[0] if waiting else rights.request(tx, _fresh(parts, account_id, amount, size=size))
     return _ask(parts, row)
+
+
+def _fresh(parts: Parts, account_id: str, amount: int, *, size: str) -> LeaseRow:
+    return LeaseRow(
+        parts.ids.new(),
+        account_id,
+        amount,
+        qty=0,
+        used=0,
+        held=0,
+        state=rights.REQUESTED,
+        size=size,
+        asked_ms=instant_ms(parts.now()),
+    )
 
 
 def resume(parts: Parts) -> tuple[Lent | Refusal, ...]:
@@ -37,7 +55,7 @@ def resume(parts: Parts) -> tuple[Lent | Refusal, ...]:
 def _ask(parts: Parts, row: LeaseRow) -> Lent | Refusal:
     parts.probe("lease_asked")
     try:
-        answer = parts.head_office.lease(LeaseRequest(row.id, row.account_id, row.asked))
+        answer = parts.head_office.lease(LeaseRequest(row.id, row.account_id, row.asked, row.size))
     except Offline:
         return refuse(RefusalCode.NEEDS_ONLINE, account=row.account_id)
     except Busy as busy:

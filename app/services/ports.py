@@ -154,12 +154,14 @@ class SoldOrderView:
 class LeaseRequest:
     """Ask for `amount` (coupons, uses, minor units) of an account (`app.domain.rights`).
 
-    `lease_id` was stored before; asked again, it is the same lease.
+    `lease_id` was stored before; asked again, it is the same lease. `size` "share": no more than the server finds fair
+    among the tills that may want it; "asked": as far as it is there.
     """
 
     lease_id: str
     account_id: str
     amount: int
+    size: str = "asked"
 
 
 @dataclass(frozen=True, slots=True)

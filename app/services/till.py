@@ -3,6 +3,7 @@
 `opening.open_till` makes it. Every method is one use case of its own module; what stands here is the contract.
 """
 
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -11,12 +12,24 @@ from app.domain.quote import Quote
 from app.domain.refunds import RefundLine
 from app.domain.refusals import Refusal
 from app.domain.tenders import Tender
-from app.services import advising, cancelling, giving, leasing, paying, refunding, restart, scanning, showing
+from app.services import (
+    advising,
+    cancelling,
+    giving,
+    leasing,
+    paying,
+    refunding,
+    renewing,
+    restart,
+    scanning,
+    showing,
+)
 from app.services.api import (
     AtHome,
     BasketRequest,
     Cancelled,
     ChainView,
+    DayClosed,
     GivenCoupon,
     Interrupted,
     Lent,
@@ -27,11 +40,13 @@ from app.services.api import (
     PaymentPending,
     Receipt,
     RefundDone,
+    Renewed,
     ScanAnswer,
     TillStatus,
     UsableCoupon,
 )
 from app.services.checkout import checkout, park
+from app.services.demand import DemandBook
 from app.services.parts import Parts
 from app.services.ports import HeadOffice
 from app.store import orders
@@ -53,6 +68,8 @@ class Till:
     def __init__(self, parts: Parts) -> None:
         """Take the wired parts; call `open_till` instead."""
         self._parts = parts
+        self._demand = DemandBook()
+        self._renewing = threading.Lock()
 
     @property
     def till_id(self) -> str:
@@ -218,6 +235,27 @@ class Till:
         """Ask again for leases whose answer never came; return what came of each."""
         with self._ordering():
             return leasing.resume(self._parts)
+
+    def renew_rights(self) -> Renewed:
+        """Bring leases in line with what this till is likely to need: behind each session, while connected.
+
+        Asks again for what has no answer yet, closes what lies idle, asks for what is missing. It waits for the server,
+        and no cashier waits for it. Nothing happens offline, nor while another call is at it.
+        """
+        if not self._renewing.acquire(blocking=False):
+            return Renewed()
+        try:
+            return renewing.renew(self._parts, self._demand)
+        finally:
+            self._renewing.release()
+
+    def close_day(self) -> DayClosed:
+        """Give every right back, and ask for none before the store's tomorrow; sent at once where there is a line.
+
+        What an order under way holds stays, and goes back behind the next session.
+        """
+        with self._ordering():
+            return renewing.close_day(self._parts)
 
     def take_home(self, coupon_id: str) -> AtHome | Refusal:
         """Become the one place that may use a coupon, with or without a line; `leased_elsewhere` names the till."""

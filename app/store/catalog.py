@@ -62,13 +62,14 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """Hold one automatic campaign; `rule` is JSON, `budget_left_minor` None = it has no budget."""
+    """Hold one campaign; `rule` is JSON, `budget_left_minor` None = it has no budget, `lends`: it may go offline."""
 
     campaign_id: str
     state: str
     snapshot_id: str
     rule: str
     budget_left_minor: int | None
+    lends: bool = True
 
 
 def chain(conn: Connection) -> Chain | None:
@@ -131,6 +132,27 @@ def member(conn: Connection, member_id: str) -> Member | None:
     return Member(row[0], row[1], row[2], has_ordered=bool(row[3]), balance_minor=row[4]) if row else None
 
 
+def members_at(conn: Connection, store_id: str, member_ids: Iterable[str]) -> set[str]:
+    """Return those of the members whose home store it is."""
+    rows = run(
+        conn,
+        "SELECT m.id FROM json_each(?) j JOIN member m ON m.id = j.value WHERE m.home_store = ?",
+        (json.dumps(list(member_ids)), store_id),
+    )
+    return {row[0] for row in rows}
+
+
+def cards_at(conn: Connection, store_id: str, card_ids: Iterable[str]) -> set[str]:
+    """Return those of the punch cards whose member has the store as home."""
+    rows = run(
+        conn,
+        "SELECT c.id FROM json_each(?) j JOIN punch_card c ON c.id = j.value JOIN member m ON m.id = c.member_id "
+        "WHERE m.home_store = ?",
+        (json.dumps(list(card_ids)), store_id),
+    )
+    return {row[0] for row in rows}
+
+
 _CARD = "c.id, c.member_id, c.service, c.uses_left, c.until_at"
 
 
@@ -166,11 +188,11 @@ def campaign(conn: Connection, campaign_id: str) -> Promotion | None:
     """Return a campaign of whatever kind with the rule in force; None where it or its rule is not here."""
     row = run(
         conn,
-        "SELECT k.id, k.state, k.snapshot_id, s.rule, k.budget_left_minor FROM campaign k "
+        "SELECT k.id, k.state, k.snapshot_id, s.rule, k.budget_left_minor, k.offline = 'lease' FROM campaign k "
         "JOIN snapshot s ON s.id = k.snapshot_id WHERE k.id = ?",
         (campaign_id,),
     ).fetchone()
-    return Promotion(row[0], row[1], row[2], rule=row[3], budget_left_minor=row[4]) if row else None
+    return Promotion(row[0], row[1], row[2], row[3], budget_left_minor=row[4], lends=bool(row[5])) if row else None
 
 
 def promotions(conn: Connection) -> list[Promotion]:

@@ -76,7 +76,8 @@ def _punch_card(key: str, record: Mapping[str, Any]) -> Row:
 
 
 def _campaign(key: str, record: Mapping[str, Any]) -> Row:
-    return key, record["kind"], record["state"], record["snapshot"], record.get("budget_left_minor")
+    offline = record.get("offline") or "lease"
+    return key, record["kind"], record["state"], record["snapshot"], record.get("budget_left_minor"), offline
 
 
 def _snapshot(key: str, record: Mapping[str, Any]) -> Row:
@@ -97,6 +98,7 @@ def _coupon(key: str, record: Mapping[str, Any]) -> Row:
         record.get("valid_until_at"),
         record.get("home"),
         record.get("version", 0),
+        bool(record.get("recalled")),
     )
 
 
@@ -106,12 +108,13 @@ _KINDS: Mapping[str, tuple[str, str, str, Reader]] = {
     "product": ("product", "sku", "name name_en price_minor category brand barcode kind by_weight", _product),
     "member": ("member", "id", "tier home_store label has_ordered balance_minor", _member),
     "punch_card": ("punch_card", "id", "member_id service uses_left until_at", _punch_card),
-    "campaign": ("campaign", "id", "kind state snapshot_id budget_left_minor", _campaign),
+    "campaign": ("campaign", "id", "kind state snapshot_id budget_left_minor offline", _campaign),
     "snapshot": ("snapshot", "id", "campaign_id rule", _snapshot),
     "coupon": (
         "coupon",
         "id",
-        "code_digest campaign_id snapshot_id member_id state order_id state_store state_at valid_until_at home version",
+        "code_digest campaign_id snapshot_id member_id state order_id state_store state_at valid_until_at home version "
+        "recalled",
         _coupon,
     ),
 }
@@ -155,6 +158,8 @@ def _lease(tx: Connection, lease_id: str, record: Mapping[str, Any] | None) -> N
     elif record["state"] == "OPEN":
         coupons = [(each["coupon"], each["code"]) for each in record["coupons"]]
         rights.answer(tx, lease_id, qty=record["qty"], coupons=coupons)
+        if record.get("recalled"):
+            rights.recall(tx, lease_id)
 
 
 def _take_homes(tx: Connection, last: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:

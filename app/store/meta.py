@@ -17,6 +17,7 @@ class Meta:
     announced last. `sent_seq`: the highest number that we ever began to send, stored BEFORE each push: up to here the
     server may know more than we do, so it alone decides refunds. `cursor`: how far the feed was applied. `incarnation`
     of the server, 0 = never met. `last_sync_at_ms`: server's time at the end of the last sync, None = never.
+    `rights_closed_on`: the date in the store on which its rights were given back for the night, "" = never.
     `clock_offset_ms`: server's clock less ours. `time_floor_ms`: no decision of this till is earlier than this.
     """
 
@@ -34,6 +35,7 @@ class Meta:
     last_sync_at_ms: int | None = None
     clock_offset_ms: int = 0
     time_floor_ms: int = 0
+    rights_closed_on: str = ""
 
     @property
     def last_sync_at(self) -> datetime | None:

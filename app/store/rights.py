@@ -18,6 +18,7 @@ from app.store.driver import run, run_each
 from app.store.orders import OrderRow
 
 REQUESTED, OPEN, REFUSED, CLOSED, REVOKED = "REQUESTED", "OPEN", "REFUSED", "CLOSED", "REVOKED"
+ASKED, SHARE = "asked", "share"
 HOME, HELD, USED, RETURNED = "HOME", "HELD", "USED", "RETURNED"
 
 Draws = dict[str, Any]
@@ -29,7 +30,11 @@ Home = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class LeaseRow:
-    """Hold a lease: `asked` for, lent (`qty`), `used` by entries, and `held` by orders whose payment is under way."""
+    """Hold a lease: `asked` for, lent (`qty`), `used` by entries, and `held` by orders whose payment is under way.
+
+    `size`: ASKED, or SHARE where the server is to lend no more than it finds fair. `recalled`: it wants it back.
+    `asked_ms` by this machine's clock.
+    """
 
     id: str
     account_id: str
@@ -38,6 +43,9 @@ class LeaseRow:
     used: int
     held: int
     state: str
+    size: str = ASKED
+    asked_ms: int = 0
+    recalled: bool = False
 
     @property
     def left(self) -> int:
@@ -45,20 +53,20 @@ class LeaseRow:
         return self.qty - self.used - self.held if self.state == OPEN else 0
 
 
-_LEASE = "SELECT id, account_id, asked, qty, used, held, state FROM lease "
+_LEASE = "SELECT id, account_id, asked, qty, used, held, state, size, asked_at, recalled FROM lease "
 
 
 # ------------------------------------------------------------------ leases
 
 
-def request(tx: Connection, lease_id: str, account_id: str, *, asked: int) -> LeaseRow:
+def request(tx: Connection, row: LeaseRow) -> LeaseRow:
     """Note what will be asked for, before it is."""
     run(
         tx,
-        "INSERT INTO lease (id, account_id, asked, state) VALUES (?, ?, ?, 'REQUESTED')",
-        (lease_id, account_id, asked),
+        "INSERT INTO lease (id, account_id, asked, size, asked_at, state) VALUES (?, ?, ?, ?, ?, 'REQUESTED')",
+        (row.id, row.account_id, row.asked, row.size, row.asked_ms),
     )
-    return LeaseRow(lease_id, account_id, asked, qty=0, used=0, held=0, state=REQUESTED)
+    return row
 
 
 def unanswered(conn: Connection) -> list[LeaseRow]:
@@ -80,6 +88,21 @@ def open_leases(conn: Connection, account_id: str) -> list[LeaseRow]:
     ]
 
 
+def live_leases(conn: Connection) -> list[LeaseRow]:
+    """Return every lease that is open or has no answer yet, by id."""
+    return [LeaseRow(*row) for row in run(conn, _LEASE + "WHERE state IN ('REQUESTED', 'OPEN') ORDER BY id")]
+
+
+def refusals(conn: Connection, since_ms: int) -> dict[str, int]:
+    """Return when the newest refused request of each account was asked for, of those since an instant."""
+    rows = run(
+        conn,
+        "SELECT account_id, max(asked_at) FROM lease WHERE state = 'REFUSED' AND asked_at >= ? GROUP BY account_id",
+        (since_ms,),
+    )
+    return {row[0]: row[1] for row in rows}
+
+
 def left(conn: Connection, account_id: str) -> int | None:
     """Return what this till may spend of an account without asking; None = it has no lease of it."""
     found = open_leases(conn, account_id)
@@ -96,6 +119,11 @@ def answer(tx: Connection, lease_id: str, *, qty: int, coupons: Iterable[tuple[s
     if done.rowcount:
         rows = [(coupon_id, lease_id, code) for coupon_id, code in coupons]
         run_each(tx, "INSERT INTO lease_coupon (coupon_id, lease_id, code) VALUES (?, ?, ?)", rows)
+
+
+def recall(tx: Connection, lease_id: str) -> None:
+    """Note that the server wants a lease back; it may be drawn on until it is closed."""
+    run(tx, "UPDATE lease SET recalled = 1 WHERE id = ?", (lease_id,))
 
 
 def revoke(tx: Connection, lease_id: str) -> None:
@@ -175,6 +203,30 @@ def at_home(conn: Connection, coupon_id: str) -> int | None:
         (coupon_id,),
     ).fetchone()
     return row[0] if row else None
+
+
+def homes(conn: Connection) -> list[Home]:
+    """Return every coupon that is at home here and that no order holds, with its version, by id."""
+    return [
+        (row[0], row[1]) for row in run(conn, "SELECT coupon_id, version FROM home WHERE state = 'HOME' ORDER BY 1")
+    ]
+
+
+def homes_to_leave(conn: Connection, now_ms: int) -> list[Home]:
+    """Return the free coupons at home here that the server wants back, or whose time is over: it alone expires them."""
+    # CROSS: the homes are the few.
+    rows = run(
+        conn,
+        "SELECT h.coupon_id, h.version FROM home h CROSS JOIN coupon c ON c.id = h.coupon_id "
+        "WHERE h.state = 'HOME' AND h.version >= c.version AND (c.recalled OR c.valid_until_at <= ?) ORDER BY 1",
+        (now_ms,),
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+def held_homes(conn: Connection) -> int:
+    """Count the coupons at home here that orders under way hold."""
+    return int(run(conn, "SELECT count(*) FROM home WHERE state = 'HELD'").fetchone()[0])
 
 
 def return_home(tx: Connection, coupon_id: str, version: int) -> bool:

@@ -130,6 +130,9 @@ lease = Table(
     Column("used", BigInteger, nullable=False, server_default="0"),
     Column("held", BigInteger, nullable=False, server_default="0"),  # by orders whose payment is under way
     Column("state", Text, nullable=False),
+    Column("size", Text, nullable=False, server_default="asked"),  # or share: what the server finds fair, at most
+    Column("asked_at", BigInteger, nullable=False, server_default="0"),
+    Column("recalled", Boolean, nullable=False, server_default="0"),  # the server wants it back
     CheckConstraint("used >= 0 AND held >= 0 AND used + held <= qty", name="used"),
     CheckConstraint("state IN ('REQUESTED', 'OPEN', 'REFUSED', 'CLOSED', 'REVOKED')", name="state"),
 )
@@ -207,6 +210,7 @@ campaign = Table(
     Column("state", Text, nullable=False),
     Column("snapshot_id", Text, nullable=False),
     Column("budget_left_minor", BigInteger),
+    Column("offline", Text, nullable=False, server_default="lease"),  # or online_only: nothing of it is lent
     Index("ix_campaign_automatic", "kind", sqlite_where=text("kind = 'automatic'")),
 )
 
@@ -233,4 +237,5 @@ coupon = Table(
     Column("valid_until_at", BigInteger),
     Column("home", Text),  # the till that alone may use it; NULL = the server
     Column("version", Integer, nullable=False, server_default="0"),
+    Column("recalled", Boolean, nullable=False, server_default="0"),  # the server wants it home
 )

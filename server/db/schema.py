@@ -93,6 +93,7 @@ till = Table(
     Column("tail_hash", LargeBinary),
     Column("last_seen_at", Instant),
     Column("clock_drift_ms", BigInteger),
+    Column("lost_at", Instant),  # headquarters declared it lost; it is lent nothing, what it tells is still taken in
 )
 
 api_key = Table(
@@ -185,7 +186,8 @@ transfer = Table(
 lease = Table(
     "lease",
     metadata,
-    # An amount of an account that a till may spend without asking: what is not used of it sits in `leased` while OPEN.
+    # An amount of an account that a till may spend without asking. What is not used of it sits in `leased` while OPEN,
+    # and in `stranded` from the moment on which the till was declared lost: nobody else gets it there either.
     Column("id", Text, primary_key=True),  # of the till's request: asked twice, it is the same lease
     Column("till_id", Text, ForeignKey("till.id"), nullable=False),
     Column("epoch", Integer, nullable=False),  # of the till's ledger that may draw on it
@@ -195,6 +197,7 @@ lease = Table(
     Column("state", Text, nullable=False),  # OPEN, CLOSED by the till, REVOKED by headquarters
     Column("granted_at", Instant, nullable=False),
     Column("closed_at", Instant),
+    Column("stranded_at", Instant),
     CheckConstraint("qty > 0 AND used BETWEEN 0 AND qty", name="used"),
     CheckConstraint("state IN ('OPEN', 'CLOSED', 'REVOKED')", name="state"),
     Index("ix_lease_till", "till_id", sqlite_where=text("state = 'OPEN'"), postgresql_where=text("state = 'OPEN'")),

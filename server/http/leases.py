@@ -1,4 +1,4 @@
-"""Lend rights to tills, and show and reclaim what a till has."""
+"""Lend rights to tills, show what a till has, and decide over those of a lost one."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ from app.domain.money import MAX_MINOR
 from server.http.answers import reply
 from server.http.security import ATill, Headquarters, ServicesDep
 from server.http.values import Body, Id, Reason
-from server.services import homes, leases, reclaiming
+from server.services import homes, leases, lost_tills
 
 router = APIRouter(prefix="/v1", tags=["leases"])
 
@@ -20,13 +20,15 @@ PathId = Annotated[Id, Path()]
 class LeaseIn(Body):
     """`lease` is the id that the till made for it; `amount` in coupons, uses, or minor units.
 
-    `of` names whose it is: the campaign, the member or the card.
+    `of` names whose it is: the campaign, the member or the card. `size` "share": at most half of what is there, divided
+    among the tills that may want it; "asked": as far as it is there.
     """
 
     lease: Id
     kind: Literal["stock", "budget", "value", "uses"]
     of: Id
     amount: Annotated[int, Field(ge=1, le=MAX_MINOR)]
+    size: Literal["asked", "share"] = "asked"
 
 
 class HomeIn(Body):
@@ -36,8 +38,18 @@ class HomeIn(Body):
     coupon: Id
 
 
-class ReclaimIn(Body):
-    """A till is declared lost for a reason."""
+class LostIn(Body):
+    """A till is declared lost for a reason.
+
+    `exposure` is what `GET .../rights` showed: where it has changed since, nothing is done (`illegal_transition`).
+    """
+
+    reason: Reason
+    exposure: Annotated[str, Field(pattern="^[0-9a-f]{16}$")] | None = None
+
+
+class FoundIn(Body):
+    """A lost till was found, and why that is believed."""
 
     reason: Reason
 
@@ -45,7 +57,7 @@ class ReclaimIn(Body):
 @router.post("/leases", status_code=201)
 def post_lease(*, body: LeaseIn, services: ServicesDep, actor: ATill) -> JSONResponse:
     """Lend to the asking till the smaller of what it asks for and what is there; the same id is the same lease."""
-    asked = leases.Asked(body.lease, f"{body.kind}:{body.of}", body.amount)
+    asked = leases.Asked(body.lease, f"{body.kind}:{body.of}", body.amount, body.size)
     return reply(services.write(lambda conn, ctx: leases.lend(conn, ctx, asked), actor), status=201)
 
 
@@ -59,11 +71,29 @@ def post_home(*, body: HomeIn, services: ServicesDep, actor: ATill) -> JSONRespo
 @router.get("/tills/{till_id}/rights")
 def get_rights(*, till_id: PathId, services: ServicesDep, actor: Headquarters) -> JSONResponse:
     """Show what a till may spend without asking: what reclaiming it would risk."""
-    return reply(services.read(lambda conn, ctx: reclaiming.rights_of_till(conn, ctx, till_id), actor), path="till")
+    return reply(services.read(lambda conn, ctx: lost_tills.rights_of_till(conn, ctx, till_id), actor), path="till")
+
+
+@router.post("/tills/{till_id}/strand")
+def post_strand(*, till_id: PathId, body: LostIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
+    """Declare a till lost: its rights are set aside for what it may still tell, and never sold again."""
+    answer = services.write(
+        lambda conn, ctx: lost_tills.strand(conn, ctx, till_id, reason=body.reason, confirmed=body.exposure), actor
+    )
+    return reply(answer, path="till")
 
 
 @router.post("/tills/{till_id}/reclaim")
-def post_reclaim(*, till_id: PathId, body: ReclaimIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
+def post_reclaim(*, till_id: PathId, body: LostIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
     """Take every right of a lost till back, to be used elsewhere at once; the answer tells what is at risk."""
-    answer = services.write(lambda conn, ctx: reclaiming.reclaim(conn, ctx, till_id, reason=body.reason), actor)
+    answer = services.write(
+        lambda conn, ctx: lost_tills.reclaim(conn, ctx, till_id, reason=body.reason, confirmed=body.exposure), actor
+    )
+    return reply(answer, path="till")
+
+
+@router.post("/tills/{till_id}/found")
+def post_found(*, till_id: PathId, body: FoundIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
+    """Lend to a till again that had been declared lost."""
+    answer = services.write(lambda conn, ctx: lost_tills.welcome(conn, ctx, till_id, reason=body.reason), actor)
     return reply(answer, path="till")

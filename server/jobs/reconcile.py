@@ -32,8 +32,12 @@ def check_orders(services: Services) -> JobReport:
 
 
 def check_tills(services: Services) -> JobReport:
-    """Tell of tills that are silent, and of entries that were announced and never came (R9)."""
-    finders: dict[str, Find] = {"tail_pending": stuck.pending_tails, "silent_till": stuck.silent_tills}
+    """Tell of silent tills, of entries that were announced and never came (R9), and of what lost tills have (R13)."""
+    finders: dict[str, Find] = {
+        "tail_pending": stuck.pending_tails,
+        "silent_till": stuck.silent_tills,
+        "rights_stranded": stuck.stranded_rights,
+    }
     return _settle_all(services, "check_tills", finders)
 
 

@@ -296,8 +296,32 @@ class Unlease(Args):
         return self
 
 
-class Reclaim(Args):
-    """Take all rights of a lost till back."""
+class Lost(Args):
+    """Decide over all rights of a lost till: take them back, or set them aside for what it may still tell."""
+
+
+class Renew(Args):
+    """Let a till renew its leases, as it does by itself behind a sync while nobody plays a scenario."""
+
+
+class RenewExpect(Expect):
+    """Count what it did."""
+
+    closed: int = 0
+    granted: int = 0
+    returned: int = 0
+
+
+class CloseDay(Args):
+    """Let a till give everything back for the night."""
+
+
+class CloseDayExpect(Expect):
+    """Count what went back, and what an order under way keeps."""
+
+    closed: int = 0
+    returned: int = 0
+    kept: int = 0
 
 
 class Crash(Strict):
@@ -382,7 +406,10 @@ VERBS: dict[str, Verb] = {
     "sync": Verb(Sync, SyncExpect),
     "lease": Verb(Lease, LeaseExpect),
     "unlease": Verb(Unlease, Expect),
-    "reclaim": Verb(Reclaim, Expect),
+    "reclaim": Verb(Lost, Expect),
+    "strand": Verb(Lost, Expect),
+    "renew": Verb(Renew, RenewExpect),
+    "close_day": Verb(CloseDay, CloseDayExpect),
     "crash": Verb(Crash, Expect),
     "skew": Verb(Skew, Expect),
     "wait": Verb(Wait, Expect),

@@ -1,10 +1,10 @@
-"""Do what a scenario's steps say about rights: lease, unlease, reclaim."""
+"""Do what a scenario's steps say about rights: lease, unlease, reclaim, strand."""
 
 from app.domain.refusals import Refusal
 from app.domain.rights import stock_id, uses_id, value_id
 from app.services.till import Till
 from server.scenario.comparing import Came
-from server.scenario.steps import Lease, Reclaim, Unlease
+from server.scenario.steps import CloseDay, Lease, Lost, Renew, Unlease
 from server.scenario.verbs_coupons import refusal_came
 from server.scenario.world import World
 
@@ -44,9 +44,32 @@ def _account(args: Lease | Unlease) -> str:
     return uses_id(args.card) if args.card is not None else value_id(args.member or "")
 
 
-def reclaim(world: World, args: Reclaim) -> Came:
+def renew(world: World, args: Renew) -> Came:
+    """Let a till look after its rights."""
+    with world.acting(args.till) as part:
+        done = part.till.renew_rights()
+    return {"outcome": "ok", "closed": done.closed, "granted": done.granted, "returned": done.returned}
+
+
+def close_day(world: World, args: CloseDay) -> Came:
+    """Let a till give everything back."""
+    with world.acting(args.till) as part:
+        done = part.till.close_day()
+    return {"outcome": "ok", "closed": done.closed, "returned": done.returned, "kept": done.kept}
+
+
+def reclaim(world: World, args: Lost) -> Came:
     """Let headquarters take everything back from a till that it declares lost."""
-    path = f"/v1/tills/{world.till(args.till).id}/reclaim"
+    return _decide(world, args, "reclaim")
+
+
+def strand(world: World, args: Lost) -> Came:
+    """Let headquarters set aside what a till has that it declares lost."""
+    return _decide(world, args, "strand")
+
+
+def _decide(world: World, args: Lost, what: str) -> Came:
+    path = f"/v1/tills/{world.till(args.till).id}/{what}"
     with world.server.fuse.lit():
         answer = world.server.call("POST", path, key=world.keys.headquarters, body={"reason": REASON})
     return refusal_came(answer) if isinstance(answer, Refusal) else {"outcome": "ok"}

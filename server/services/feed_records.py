@@ -106,6 +106,7 @@ def _campaigns(conn: Connection, keys: Sequence[str]) -> Records:
             "state": row.state,
             "snapshot": row.snapshot_id,
             "budget_left_minor": budget.available if budget else None,
+            "offline": row.offline,
         }
     return records
 
@@ -145,6 +146,7 @@ def _leases(conn: Connection, keys: Sequence[str]) -> Records:
             "qty": row.qty,
             "state": row.state,
             "coupons": [],
+            "recalled": row.stranded_at is not None,
         }
         for row in _rows(conn, select(lease), lease.c.id, keys=keys)
     }

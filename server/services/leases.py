@@ -1,8 +1,9 @@
 """Lend countable value to a till, which may then spend it without asking, and take back what it did not use.
 
 What a lease has left sits in `leased` of its account, so nobody else can have it. It comes back by the till's own word
-alone (`close`, an entry of its ledger), whatever the clock says: a till that is silent may have spent it already. The
-exception is headquarters' (`server/services/reclaiming.py`), by name and at a risk (PROTOCOL 1.3).
+alone (`close`, an entry of its ledger), whatever the clock says: a till that is silent may have spent it already. Of a
+till that is declared lost it sits in `stranded`, and all else stays as it is. Headquarters may take it back by name,
+and at a risk (`server/services/lost_tills.py`, PROTOCOL 1.3).
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from app.domain.rule_json import read_rule
 from app.domain.rules import Kind, Rule
 from server.db import schema
 from server.db.bulk import BulkInsert, Present
-from server.services import accounts, feed, feed_records, rights
+from server.services import accounts, feed, feed_records, rights, sharing
 from server.services.answers import Answer, ok, refused
 from server.services.context import Context
 from server.services.entries import LeaseCloseBody
@@ -26,6 +27,7 @@ from server.services.idempotency import once
 from server.services.verdicts import IN_ORDER, Told, Verdict, conflict
 
 OPEN, CLOSED, REVOKED = "OPEN", "CLOSED", "REVOKED"
+ASKED, SHARE = "asked", "share"
 ONLINE_ONLY = "online_only"
 STOCK_MAX = CODES_AT_ONCE
 """Coupons of one lease of stock: their codes travel in one answer."""
@@ -42,11 +44,15 @@ _CODES = (Present(schema.coupon.c.code), Present(schema.lease_coupon.c.code))
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Ask for `amount` (coupons, uses or minor units) of an account; `lease_id` is made and kept by the till before."""
+    """Ask for `amount` (coupons, uses or minor units) of an account; `lease_id` is made and kept by the till before.
+
+    `size` SHARE: no more than the till's fair part.
+    """
 
     lease_id: str
     account_id: str
     amount: int
+    size: str = ASKED
 
 
 def lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
@@ -56,7 +62,9 @@ def lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
     and an account with nothing left, by its own code. The same request gets the first answer, a refusal too: else a
     copy of it that comes late would lend to a till that has given up.
     """
-    content = {"till": ctx.actor.till_id, "account": asked.account_id, "amount": asked.amount}
+    content: dict[str, Any] = {"till": ctx.actor.till_id, "account": asked.account_id, "amount": asked.amount}
+    if asked.size != ASKED:
+        content["size"] = asked.size
     return once(conn, f"lease:{asked.lease_id}", content, decide=lambda: _lend(conn, ctx, asked), now=ctx.now)
 
 
@@ -71,6 +79,8 @@ def _lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
     if isinstance(rule, Refusal):
         return refused(rule)
     amount = min(asked.amount, found.available, STOCK_MAX if found.kind == accounts.STOCK else asked.amount)
+    if asked.size == SHARE:
+        amount = min(amount, sharing.share(conn, ctx, found, stores=rule.stores if rule else None))
     move = accounts.Move(
         f"lend:{asked.lease_id}",
         asked.account_id,
@@ -88,9 +98,11 @@ def _lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
 
 
 def stopped_till(conn: Connection, ctx: Context) -> Refusal | None:
-    """Refuse a till whose ledger is not the one that is here: what it did with a right could not be told."""
-    state = conn.execute(select(schema.till.c.state).where(schema.till.c.id == ctx.actor.till_id)).scalar_one()
-    return None if state == "OK" else refuse(RefusalCode.NOT_ALLOWED, till=ctx.actor.till_id)
+    """Refuse a lost till, and one whose ledger is not the one that is here: its use of a right could not be told."""
+    till = schema.till
+    row = conn.execute(select(till.c.state, till.c.lost_at).where(till.c.id == ctx.actor.till_id)).one()
+    sound = row.state == "OK" and row.lost_at is None
+    return None if sound else refuse(RefusalCode.NOT_ALLOWED, till=ctx.actor.till_id)
 
 
 def _campaign_rule(conn: Connection, ctx: Context, found: accounts.Account) -> Rule | Refusal | None:
@@ -170,6 +182,38 @@ def open_of(conn: Connection, till_id: str) -> Sequence[Row[Any]]:
     ).all()
 
 
+def left_in(row: Row[Any]) -> str:
+    """Return the compartment in which what an open lease has left sits."""
+    return accounts.LEASED if row.stranded_at is None else accounts.STRANDED
+
+
+def strand(conn: Connection, ctx: Context, row: Row[Any]) -> None:
+    """Set aside what an open lease of a lost till has left; what the till still tells draws on it as before.
+
+    One that is stranded already stays as it is.
+    """
+    if row.stranded_at is not None:
+        return
+    left = row.qty - row.used
+    if left:
+        aside = accounts.Move(
+            f"strand:{row.id}",
+            row.account_id,
+            accounts.LEASED,
+            target=accounts.STRANDED,
+            amount=left,
+            reason="till lost",
+            lease_id=row.id,
+        )
+        done = accounts.post(conn, aside, ctx.now)
+        assert done, "what a lease has left sits in leased"
+    lease = schema.lease
+    fence = (lease.c.id == row.id, lease.c.state == OPEN, lease.c.used == row.used, lease.c.stranded_at.is_(None))
+    if conn.execute(update(lease).where(*fence).values(stranded_at=ctx.now)).rowcount != 1:
+        raise rights.LostRace(f"lease {row.id} moved meanwhile")
+    moved(conn, ctx, row.id, account_id=row.account_id)
+
+
 def use(conn: Connection, lease_id: str, amount: int) -> None:
     """Count what a till has used of a lease; its CHECK refuses more than was lent."""
     lease = schema.lease
@@ -201,14 +245,14 @@ def take_back(conn: Connection, ctx: Context, row: Row[Any], *, state: str) -> i
         back = accounts.Move(
             f"{state.lower()}:{row.id}",
             row.account_id,
-            accounts.LEASED,
+            left_in(row),
             target=accounts.AVAILABLE,
             amount=left,
             reason=state.lower(),
             lease_id=row.id,
         )
         done = accounts.post(conn, back, ctx.now)
-        assert done, "what a lease has left sits in leased"
+        assert done, "what a lease has left sits where it was put"
         net = f"net:{back.transfer_id}"
         accounts.pay_back_overdraft(conn, net, account_id=row.account_id, reason="overdraft paid back", now=ctx.now)
     lease = schema.lease

@@ -98,12 +98,12 @@ def lent_left(row: Row[Any] | None) -> int:
 def spend(conn: Connection, row: Row[Any], amount: int, *, use: Use) -> list[Excess]:
     """Spend what a till used of a lease, at most `lent_left`.
 
-    It sits in `leased`. Where headquarters has revoked the lease, what is available is taken, and the rest is an
-    overdraft; both are told.
+    It sits in `leased`, or in `stranded` where the till is lost. Where headquarters has revoked the lease, what is
+    available is taken, and the rest is an overdraft; both are told.
     """
     leases.use(conn, row.id, amount)
     if row.state == leases.OPEN:
-        _post(conn, row.account_id, accounts.LEASED, amount=amount, use=use, lease_id=row.id)
+        _post(conn, row.account_id, leases.left_in(row), amount=amount, use=use, lease_id=row.id)
         return []
     return spend_late(conn, row.account_id, amount, use=use, lease_id=row.id)
 

@@ -11,7 +11,7 @@ from app.domain.instants import FIRST, LAST
 from app.domain.money import MAX_MINOR
 from app.domain.refusals import Refusal, unknown
 from server.db import schema
-from server.services import feed, findings
+from server.services import feed, findings, lost_tills
 from server.services.context import Context
 from server.services.entries import SCHEMAS
 from server.services.ingest import FORK, mark_of
@@ -34,6 +34,7 @@ def hello(conn: Connection, context: Context, message: Hello) -> HelloAnswer | R
     row = conn.execute(select(schema.till).where(schema.till.c.id == message.till)).one_or_none()
     if row is None:
         return unknown("till", message.till)
+    lost_tills.note_contact(conn, context, row)
     values: dict[str, Any] = {
         "last_seen_at": context.now,
         "clock_drift_ms": message.wall_ms - round(context.now.timestamp() * 1000),

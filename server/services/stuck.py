@@ -1,7 +1,7 @@
-"""Find what stands still: holds past their time, payments without an answer, silent tills, messages that do not leave.
+"""Find what stands still: overdue holds, payments without an answer, silent and lost tills, messages that do not leave.
 
 Each finder only reads. What it returns becomes a finding with its evidence, and the finding is closed when the same
-look finds nothing any more (PROTOCOL 9: R3, R4, R9). What has one right answer is repaired by its patrol instead.
+look finds nothing any more (PROTOCOL 9: R3, R4, R9, R13). What has one right answer is repaired by its patrol instead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,9 @@ from sqlalchemy import Connection, and_, exists, func, or_, select
 
 from app.domain.states import OrderState
 from server.db.schema import api_key, history, orders, till
-from server.services import findings, outbox
+from server.services import exposure, findings, outbox
 from server.services.context import Context
+from server.services.exposure import Exposure
 from server.services.history import ORDER
 
 UNKNOWN_FOR = timedelta(minutes=10)
@@ -104,8 +105,27 @@ def pending_tails(conn: Connection, ctx: Context) -> list[Found]:
 
 
 def silent_tills(conn: Connection, ctx: Context) -> list[Found]:
-    """Find tills that were not heard of for a day."""
+    """Find tills that were not heard of for a day; one that is declared lost is silent as expected."""
     return _tills(conn, ctx, SILENT_FOR, pending=False)
+
+
+def stranded_rights(conn: Connection, ctx: Context) -> list[Found]:
+    """List lost tills with rights that nobody can use until the till tells, or headquarters takes them back (R13)."""
+    rows = conn.execute(select(till).where(till.c.lost_at.is_not(None)).order_by(till.c.id).limit(FOUND_MAX)).all()
+    found = ((row, exposure.of_till(conn, row.id)) for row in rows)
+    return [
+        Found(
+            f"{row.id}/{row.lost_at:%Y-%m-%dT%H:%M:%S}",
+            {"till": row.id, "lost_at": row.lost_at.isoformat(), **_outstanding(left)},
+            left.money_minor,
+        )
+        for row, left in found
+        if left
+    ]
+
+
+def _outstanding(left: Exposure) -> dict[str, Any]:
+    return {"money_minor": left.money_minor, "pieces": left.pieces, "leases": len(left.lent)}
 
 
 def _tills(conn: Connection, ctx: Context, quiet: timedelta, *, pending: bool) -> list[Found]:
@@ -117,9 +137,8 @@ def _tills(conn: Connection, ctx: Context, quiet: timedelta, *, pending: bool) -
     # A till that may not speak any more is silent by intent.
     has_key = exists().where(api_key.c.till_id == till.c.id, api_key.c.revoked_at.is_(None))
     asked = and_(till.c.last_seen_at <= ctx.now - quiet, has_key)
-    if pending:
-        asked = and_(asked, till.c.tail_seq > till.c.acked_seq)
-    rows = conn.execute(select(till, held.label("held")).where(asked).order_by(till.c.id).limit(FOUND_MAX))
+    asked = and_(asked, till.c.tail_seq > till.c.acked_seq if pending else till.c.lost_at.is_(None))
+    rows = conn.execute(select(till, held.label("held")).where(asked).order_by(till.c.id).limit(FOUND_MAX)).all()
     return [
         Found(
             f"{row.id}/{row.epoch}/{row.tail_seq}" if pending else f"{row.id}/{row.last_seen_at:%Y-%m-%dT%H:%M:%S}",
@@ -129,6 +148,7 @@ def _tills(conn: Connection, ctx: Context, quiet: timedelta, *, pending: bool) -
                 "announced": row.tail_seq,
                 "acked": row.acked_seq,
                 "orders_waiting": row.held,
+                "outstanding": _outstanding(exposure.of_till(conn, row.id)),
             },
         )
         for row in rows

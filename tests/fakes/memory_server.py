@@ -149,11 +149,11 @@ class FakeServer:
         self.products[sku] = record
         self._publish("product", sku, record)
 
-    def member(self, member_id: str, *, tier: str = "basic", balance_minor: int = 0) -> None:
+    def member(self, member_id: str, *, tier: str = "basic", balance_minor: int = 0, home_store: str = "s1") -> None:
         record = {
             "id": member_id,
             "tier": tier,
-            "home_store": "s1",
+            "home_store": home_store,
             "label": f"{member_id}***",
             "has_ordered": False,
             "balance_minor": balance_minor,
@@ -167,7 +167,13 @@ class FakeServer:
         self._publish("punch_card", card_id, record)
 
     def campaign(
-        self, campaign_id: str, *, budget_left_minor: int | None = None, version: int = 1, **rule: Any
+        self,
+        campaign_id: str,
+        *,
+        budget_left_minor: int | None = None,
+        version: int = 1,
+        offline: str = "lease",
+        **rule: Any,
     ) -> None:
         kind, snapshot = rule.get("kind", "coupon"), f"{campaign_id}-{version}"
         self.campaigns[campaign_id] = {
@@ -176,6 +182,7 @@ class FakeServer:
             "state": "ACTIVE",
             "snapshot": snapshot,
             "budget_left_minor": budget_left_minor,
+            "offline": offline,
         }
         record = {"id": snapshot, "campaign": campaign_id, "rule": rule}
         self.campaigns[campaign_id]["rule"] = rule

@@ -1,4 +1,4 @@
-"""Lend, spend offline, close, push late, ask twice and reclaim, in any order: nothing of it is lost from sight.
+"""Lend, spend offline, close, push late, ask twice, strand and reclaim, in any order: nothing is lost from sight.
 
 The model knows what was spent at the counters, and nothing of how the server keeps it. Checked after every step: the
 audit is clean, a lease that nobody reclaimed is never overdrawn, and no finding tells of what was in order. At the end,
@@ -50,6 +50,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.leases: dict[str, Held] = {}
         self.answers: dict[str, tuple[str, int, dict[str, Any]]] = {}
         self.spent, self.orders, self.reclaims = 0, 0, 0
+        self.lost: set[str] = set()
 
     def teardown(self) -> None:
         if not hasattr(self, "hq"):
@@ -67,7 +68,7 @@ class LeaseMachine(RuleBasedStateMachine):
         for till in self.tills.values():
             till.push()
         found = self._account()
-        assert (found.spent, found.leased) == (self.spent, 0)
+        assert (found.spent, found.leased, found.stranded) == (self.spent, 0, 0)
         assert found.over == max(0, self.spent - TOTAL) and found.total == TOTAL
         assert violations(self.hq) == []
 
@@ -91,7 +92,9 @@ class LeaseMachine(RuleBasedStateMachine):
         available = self._account().available
         answer = self.tills[till].lease("value", "m1", amount, lease=name, status=None)
         self.answers[name] = (till, amount, answer)
-        if available:
+        if till in self.lost:
+            assert answer["outcome"] == "not_allowed"
+        elif available:
             assert answer["amount"] == min(amount, available)
             self.leases[name] = Held(till, answer["amount"])
         else:
@@ -142,6 +145,18 @@ class LeaseMachine(RuleBasedStateMachine):
         counter.append("sale", counter.sale_body(lines, quote, basket, tenders=tenders, held=True))
         counter.push()
         self.spent += amount
+
+    @rule(till=st.sampled_from(TILLS))
+    def strand(self, till: str) -> None:
+        shown = self.hq.call("GET", f"/v1/tills/{till}/rights", status=200)
+        body = {"reason": "stolen", "exposure": shown["exposure"]}
+        self.hq.call("POST", f"/v1/tills/{till}/strand", body, status=200)
+        self.lost.add(till)
+
+    @rule(till=st.sampled_from(TILLS))
+    def find(self, till: str) -> None:
+        self.hq.call("POST", f"/v1/tills/{till}/found", {"reason": "it was in the van"}, status=200)
+        self.lost.discard(till)
 
     @precondition(lambda self: self.reclaims < 2)
     @rule(till=st.sampled_from(TILLS))

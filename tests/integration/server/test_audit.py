@@ -19,7 +19,7 @@ from server.jobs.issuing import work_off
 from server.services.audit import SHOWN, AuditReport, audit
 from server.services.audit_checks import checks
 from server.services.context import Context
-from tests.fakes.counter import cash, coupon, covers, open_counter, stored_value
+from tests.fakes.counter import Counter, cash, coupon, covers, open_counter, stored_value
 from tests.fakes.headquarters import Headquarters
 from tests.postgres.cluster import Cluster
 from tests.postgres.schema import lend_migrated
@@ -48,6 +48,8 @@ class World:
         work_off(hq.services)
         hq.campaign("lent", stock=3)
         self.counter.lease("stock", "lent", 2)
+        Counter(hq, "t2").lease("stock", "lent", 1, lease="l2")
+        hq.call("POST", "/v1/tills/t2/strand", {"reason": "stolen"}, status=200)
         self.coupons = {name: coupon(hq, request=name) for name in ("paid", "held", "unknown", "back", "free")}
         self.counter.take_home(self.coupons["free"])
 
@@ -305,7 +307,14 @@ FAULTS = [
         ["UPDATE account SET leased = leased - 1, available = available + 1 WHERE id = 'stock:lent'"],
     ),
     ("account_leased", ["UPDATE lease SET used = 1"]),
+    (
+        "account_stranded",
+        ["UPDATE account SET stranded = stranded - 1, available = available + 1 WHERE id = 'stock:lent'"],
+    ),
+    ("account_stranded", ["UPDATE lease SET stranded_at = NULL WHERE id = 'l2'"]),
+    ("lease_stranded", ["UPDATE till SET lost_at = 5 WHERE id = 't1'"]),
     ("lease_used", ["UPDATE lease SET used = qty + 1"]),
+    ("lease_transfers", ["UPDATE transfer SET amount = 2 WHERE id = 'strand:l2'"]),
     ("lease_transfers", ["UPDATE lease SET state = 'CLOSED'"]),
     ("lease_transfers", ["UPDATE transfer SET amount = amount - 1 WHERE lease_id IS NOT NULL"]),
     ("lease_coupons", ["DELETE FROM lease_coupon"]),

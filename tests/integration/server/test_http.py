@@ -40,6 +40,8 @@ SCOPES: dict[str, set[str]] = {
     "POST /v1/homes": {TILL},
     "GET /v1/tills/{till_id}/rights": {HEADQUARTERS},
     "POST /v1/tills/{till_id}/reclaim": {HEADQUARTERS},
+    "POST /v1/tills/{till_id}/strand": {HEADQUARTERS},
+    "POST /v1/tills/{till_id}/found": {HEADQUARTERS},
     "GET /v1/findings": {MANAGER, HEADQUARTERS},
     "POST /v1/claims": {APP, TILL},
     "GET /v1/claims/{request_id}": {APP, TILL},

@@ -139,6 +139,57 @@ def test_what_is_lent_nobody_claims(headquarters: Headquarters, counter: Counter
     assert answer["outcome"] == "out_of_stock"
 
 
+# ------------------------------------------------------------------ a fair part
+
+
+def ask_share(counter: Counter, kind: str, of: str, amount: int, *, lease: str) -> dict[str, Any]:
+    body = {"lease": lease, "kind": kind, "of": of, "amount": amount, "size": "share"}
+    return counter.call("POST", "/v1/leases", body)
+
+
+def test_a_fair_part_is_half_of_what_is_there_divided_among_the_tills(
+    headquarters: Headquarters, counter: Counter
+) -> None:
+    headquarters.campaign("c1", stock=21)
+    other = Counter(headquarters, "t2")
+
+    first = ask_share(counter, "stock", "c1", 100, lease="l1")
+    again = ask_share(counter, "stock", "c1", 100, lease="l2")
+    rest = ask_share(other, "stock", "c1", 100, lease="l3")
+    little = ask_share(other, "stock", "c1", 1, lease="l4")
+
+    assert (first["amount"], again["outcome"], rest["amount"]) == (6, "out_of_stock", 4)
+    assert little["outcome"] == "out_of_stock"
+    assert headquarters.stock()["available"] == 11 and violations(headquarters) == []
+
+
+def test_the_last_one_is_somebodys_fair_part(headquarters: Headquarters, counter: Counter) -> None:
+    headquarters.campaign("c1", stock=1)
+    Counter(headquarters, "t2")
+
+    assert ask_share(counter, "stock", "c1", 5, lease="l1")["amount"] == 1
+
+
+def test_only_tills_that_may_want_it_share(headquarters: Headquarters, counter: Counter) -> None:
+    headquarters.call("PUT", "/v1/stores/s2", {}, status=200)
+    far, lost = Counter(headquarters, "t2", "s2"), Counter(headquarters, "t3")
+    headquarters.call("POST", "/v1/tills/t3/strand", {"reason": "stolen"}, status=200)
+    headquarters.campaign("here", stock=10, stores=["s1"])
+
+    value = ask_share(counter, "value", "m1", 9_000, lease="l1")
+    stock = ask_share(counter, "stock", "here", 9, lease="l2")
+
+    assert (value["amount"], stock["amount"]) == (2_500, 5)
+    assert ask_share(lost, "value", "m1", 1, lease="l3")["outcome"] == "not_allowed"
+    assert ask_share(far, "value", "m1", 9_000, lease="l4")["amount"] == 1_250
+
+
+def test_a_fair_part_is_another_question_than_all_of_it(headquarters: Headquarters, counter: Counter) -> None:
+    ask_share(counter, "value", "m1", 3_000, lease="l1")
+
+    assert counter.lease("value", "m1", 3_000, status=409)["outcome"] == "duplicate_mismatch"
+
+
 # ------------------------------------------------------------------ drawing and closing
 
 

@@ -61,6 +61,27 @@ def test_the_loop_begins_at_once_and_rests_some_seconds_after_each_session(
     assert wait.woken_already == [False, False]
 
 
+def test_what_is_to_be_done_behind_a_session_is_done_behind_each_that_succeeded(
+    rig: Rig, loop: tuple[SyncEngine, HandWait]
+) -> None:
+    engine, wait = loop
+    done: list[int] = []
+    engine.behind = lambda: done.append(len(rig.server.entries))
+    rig.sell(1)
+
+    engine.start()
+    wait.next()
+    rig.line.offline = True
+    engine.wake()
+    wait.next()
+    assert done == [1]
+
+    rig.line.heal()
+    engine.wake()
+    wait.next()
+    assert done == [1, 1]
+
+
 def test_the_loop_waits_longer_and_longer_while_the_line_is_down_and_forgets_that_when_it_is_up(
     rig: Rig, loop: tuple[SyncEngine, HandWait]
 ) -> None:

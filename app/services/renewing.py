@@ -1,0 +1,171 @@
+"""Bring this till's rights in line with what it is likely to need, behind each session, and give them back at night.
+
+The server is asked without the lock under which orders change, so no cashier waits for it. Leases are closed under that
+lock alone, and only where no order is under way: an order that was shown to a customer keeps what it was priced with.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import timedelta
+
+from sqlalchemy import Connection
+
+from app.domain.conditions import campaign_reason
+from app.domain.refusals import Refusal, RefusalCode
+from app.domain.renewal import Demand, HeldLease, Policy, Renewal, Wanted, decide_renewal
+from app.domain.rights import BUDGET, STOCK, USES, VALUE
+from app.domain.rules import Kind, Rule
+from app.services import leasing
+from app.services.api import DayClosed, Renewed
+from app.services.demand import DemandBook
+from app.services.gathering import Site, gather_site
+from app.services.parts import Parts
+from app.services.recording import append_coupon_return, append_lease_close
+from app.store import catalog, meta, orders, rights
+from app.store.meta import instant, instant_ms
+from app.store.rights import LeaseRow
+
+VALUE_EACH, VALUE_TOTAL = 200, 5_000
+"""In the currency's major unit: of one member (PROTOCOL 1.2), and of all members together."""
+PRICED_FOR = timedelta(minutes=30)
+"""How long an order that was checked out, and for which nothing is kept, is expected to be paid with what it saw."""
+REMEMBERED = timedelta(days=1)
+"""How far back refusals are looked for."""
+_STOPS = frozenset({RefusalCode.NEEDS_ONLINE, RefusalCode.BUSY})
+"""Answers that tell that the line is down or the server has no time: the next session goes on."""
+
+
+def renew(parts: Parts, book: DemandBook) -> Renewed:
+    """Ask for what is missing, close what is idle, send what was closed; see `Till.renew_rights`."""
+    if not parts.head_office.online or parts.database.damaged:
+        return Renewed()
+    resumed = leasing.resume(parts)
+    with parts.database.read() as conn:
+        renewal = _decide(conn, parts, book)
+    closed, returned = _give_back(parts, renewal.close)
+    granted = 0
+    for account_id, amount in renewal.ask:
+        answer = leasing.lease(parts, account_id, amount, size=rights.SHARE)
+        granted += not isinstance(answer, Refusal)
+        if isinstance(answer, Refusal) and answer.code in _STOPS:
+            break
+    granted += sum(not isinstance(each, Refusal) for each in resumed)
+    return Renewed(closed=closed, granted=granted, returned=returned)
+
+
+def close_day(parts: Parts) -> DayClosed:
+    """Give every right back that no order holds, and ask for none before tomorrow; see `Till.close_day`."""
+    now = parts.now()
+    with parts.recording() as tx:
+        site = gather_site(tx, parts)
+        if not isinstance(site, Refusal):
+            meta.put(tx, rights_closed_on=_today(site))
+        open_ones = [row for row in rights.live_leases(tx) if row.state == rights.OPEN]
+        closed = sum(append_lease_close(tx, parts, row, now=now) for row in open_ones)
+        homes = rights.homes(tx)
+        returned = sum(append_coupon_return(tx, parts, name, version=version, now=now) for name, version in homes)
+        kept = len(open_ones) - closed + rights.held_homes(tx)
+    parts.push_soon()
+    return DayClosed(closed=closed, returned=returned, kept=kept)
+
+
+def _today(site: Site) -> str:
+    return site.now.astimezone(site.published.place.zone).date().isoformat()
+
+
+def _decide(conn: Connection, parts: Parts, book: DemandBook) -> Renewal:
+    site = gather_site(conn, parts)
+    if isinstance(site, Refusal):
+        return Renewal()
+    now = parts.now()
+    book.read_on(conn, parts.database.ledger, now)
+    wanted = _wanted(conn, parts, site, book=book)
+    unit = 10**site.chain.currency.decimals
+    policy = Policy(value_each_minor=VALUE_EACH * unit, value_total_minor=VALUE_TOTAL * unit)
+    asking = site.meta.rights_closed_on != _today(site)
+    return decide_renewal(wanted, policy, hours=max(policy.planned_hours, book.hours), asking=asking, now=now)
+
+
+def _wanted(conn: Connection, parts: Parts, site: Site, *, book: DemandBook) -> list[Wanted]:
+    """Gather every account that was drawn on here, or of which something is here."""
+    demands = book.demands()
+    live = rights.live_leases(conn)
+    by_account: dict[str, list[LeaseRow]] = {}
+    for row in live:
+        by_account.setdefault(row.account_id, []).append(row)
+    refused = rights.refusals(conn, instant_ms(parts.now() - REMEMBERED))
+    planned = _planned(conn, parts)
+    at_home = _at_this_store(conn, parts, {*demands, *by_account})
+    return [
+        Wanted(
+            account_id,
+            allowed=_allowed(conn, parts, site, account_id=account_id, at_home=at_home),
+            demand=demands.get(account_id, Demand()),
+            leases=tuple(
+                _held(row, book, planned) for row in by_account.get(account_id, ()) if row.state == rights.OPEN
+            ),
+            waiting=any(row.state == rights.REQUESTED for row in by_account.get(account_id, ())),
+            refused_at=instant(refused[account_id]) if account_id in refused else None,
+        )
+        for account_id in sorted({*demands, *by_account})
+    ]
+
+
+def _held(row: LeaseRow, book: DemandBook, planned: frozenset[str]) -> HeldLease:
+    touched_at = instant(max(row.asked_ms, book.touched_ms(row.id)))
+    busy = row.held > 0 or row.id in planned
+    return HeldLease(row.id, row.qty, row.left, touched_at=touched_at, busy=busy, recalled=bool(row.recalled))
+
+
+def _planned(conn: Connection, parts: Parts) -> frozenset[str]:
+    """Return the leases that orders draw on which were checked out a while ago at most and are not paid yet."""
+    since_at = parts.now() - PRICED_FOR
+    draws = [
+        row.rights for row in orders.open_ones(conn) if row.rights and row.updated_at and row.updated_at >= since_at
+    ]
+    return frozenset(each["lease"] for draw in draws for each in draw["leases"])
+
+
+def _at_this_store(conn: Connection, parts: Parts, account_ids: Iterable[str]) -> frozenset[str]:
+    """Return those of the accounts that belong to members whose home store this is."""
+    owners = {USES: set[str](), VALUE: set[str]()}
+    for account_id in account_ids:
+        kind, _, owner = account_id.partition(":")
+        if kind in owners:
+            owners[kind].add(owner)
+    members = catalog.members_at(conn, parts.store_id, owners[VALUE])
+    cards = catalog.cards_at(conn, parts.store_id, owners[USES])
+    return frozenset({*(f"{VALUE}:{each}" for each in members), *(f"{USES}:{each}" for each in cards)})
+
+
+def _allowed(conn: Connection, parts: Parts, site: Site, *, account_id: str, at_home: frozenset[str]) -> bool:
+    kind, _, owner = account_id.partition(":")
+    if kind not in (STOCK, BUDGET):
+        return account_id in at_home
+    campaign = catalog.campaign(conn, owner)
+    if campaign is None or not campaign.lends:
+        return False
+    rule = parts.rules.read(campaign.snapshot_id, campaign.rule, site.chain.currency)
+    if not isinstance(rule, Rule) or (rule.stores and parts.store_id not in rule.stores):
+        return False
+    if kind == BUDGET:
+        return rule.budget_minor is not None and campaign.state != "PAUSED"
+    return rule.kind is Kind.COUPON and campaign_reason(owner, rule, state=campaign.state, now=site.now) is None
+
+
+def _give_back(parts: Parts, lease_ids: Collection[str]) -> tuple[int, int]:
+    """Close leases and send coupons home, unless an order is being changed now; returns how many of each."""
+    with parts.database.read() as conn:
+        homes = rights.homes_to_leave(conn, instant_ms(meta.load(conn).corrected(parts.now())))
+    if not (lease_ids or homes) or not parts.ordering.acquire(blocking=False):
+        return 0, 0
+    now = parts.now()
+    try:
+        with parts.recording() as tx:
+            planned, found = _planned(tx, parts), [rights.lease(tx, name) for name in lease_ids]
+            free = [row for row in found if row is not None and row.id not in planned]
+            closed = sum(append_lease_close(tx, parts, row, now=now) for row in free)
+            returned = sum(append_coupon_return(tx, parts, name, version=version, now=now) for name, version in homes)
+    finally:
+        parts.ordering.release()
+    parts.push_soon()
+    return closed, returned

@@ -1,0 +1,57 @@
+"""Give a till's rights back for the night without opening its window: `pawtill close-day`."""
+
+from pathlib import Path
+
+from app.domain.tenders import TenderType
+from app.services.ports import Busy, NoAnswer, NotPaid, Offline, PaymentAnswer
+from app.store.errors import StoreError
+from cli.exits import Exit, complain
+from cli.till_command import EXITS, find_pass
+from cli.till_folder import TILL_FILE, NoSuchPass, till_folder
+from ui.running_till import RunningTill, open_running_till
+
+
+class _NoTerminal:
+    """Take no money: nothing is sold here."""
+
+    def charge(self, payment_id: str, kind: TenderType, amount_minor: int) -> PaymentAnswer:
+        return NotPaid("no terminal")
+
+    def query(self, payment_id: str) -> PaymentAnswer:
+        return NoAnswer()
+
+
+def run_close_day(data_dir: Path | None) -> int:
+    """Sync, give every right back that no order holds, sync again; returns the exit code.
+
+    Without a line the rights are closed all the same, and the server hears of it with the next sync.
+    """
+    folder = till_folder(data_dir)
+    try:
+        granted = find_pass(folder)
+        with open_running_till(folder / TILL_FILE, granted, payments=_NoTerminal()) as running:
+            return _close(running)
+    except (NoSuchPass, ValueError) as error:
+        complain(str(error))
+        return Exit.CANNOT_START
+    except StoreError as error:
+        complain(str(error))
+        return EXITS.get(error.key, Exit.UNAVAILABLE)
+
+
+def _close(running: RunningTill) -> int:
+    told = _sync(running)
+    done = running.till.close_day()
+    told = _sync(running) and told
+    print(f"Given back: {done.closed} leases, {done.returned} coupons; {done.kept} are held by open orders.")
+    if not told:
+        complain("the server does not answer: it hears of it with the till's next sync")
+    return Exit.OK if told else Exit.UNAVAILABLE
+
+
+def _sync(running: RunningTill) -> bool:
+    try:
+        running.engine.run_once()
+    except (Offline, Busy):
+        return False
+    return True

@@ -1,0 +1,95 @@
+"""Act as headquarters from the server's own machine: in its database, or through the server that has it open."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from sqlalchemy import Connection
+
+from app.domain.refusals import Refusal
+from server.db.errors import DataDirInUse
+from server.opening import HEADQUARTERS_KEY_FILE, open_services
+from server.services import lost_tills
+from server.services.answers import Answer, refused
+from server.services.context import Actor, Context
+from server.services.services import Services
+from server.services.system import SystemClock, SystemIds
+from server.settings import Settings
+from sync.client import ServerClient
+
+_HERE = Actor("headquarters", "command line")
+_DECIDE = {"strand": lost_tills.strand, "reclaim": lost_tills.reclaim}
+
+
+class Office(Protocol):
+    """Decide over the rights of tills; every method answers with `outcome`, as the API does."""
+
+    def rights(self, till_id: str) -> Answer:
+        """Show what a till may spend without asking."""
+
+    def decide(self, what: str, till_id: str, *, reason: str, exposure: str) -> Answer:
+        """Strand or reclaim the rights that were shown."""
+
+    def welcome(self, till_id: str, *, reason: str) -> Answer:
+        """Declare a lost till found."""
+
+
+@contextmanager
+def open_office(settings: Settings, url: str) -> Iterator[Office]:
+    """Open the database, or the line to the server that has it; two writers on one database are never let in.
+
+    Raises what `open_services` raises, and of the line OSError, Offline and Busy. `url` is used on this machine alone:
+    headquarters' key is sent through no network.
+    """
+    try:
+        services = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
+    except DataDirInUse:
+        key = (settings.folder / HEADQUARTERS_KEY_FILE).read_text("utf-8").strip()
+        with ServerClient(url, key) as client:
+            yield _ByServer(client)
+        return
+    try:
+        yield _ByDatabase(services)
+    finally:
+        services.database.close()
+
+
+class _ByDatabase:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def rights(self, till_id: str) -> Answer:
+        return self._services.read(lambda conn, ctx: lost_tills.rights_of_till(conn, ctx, till_id), _HERE)
+
+    def decide(self, what: str, till_id: str, *, reason: str, exposure: str) -> Answer:
+        use_case = _DECIDE[what]
+        return self._write(lambda conn, ctx: use_case(conn, ctx, till_id, reason=reason, confirmed=exposure))
+
+    def welcome(self, till_id: str, *, reason: str) -> Answer:
+        return self._write(lambda conn, ctx: lost_tills.welcome(conn, ctx, till_id, reason=reason))
+
+    def _write(self, use_case: Callable[[Connection, Context], Answer]) -> Answer:
+        return self._services.write(use_case, _HERE)
+
+
+class _ByServer:
+    def __init__(self, client: ServerClient) -> None:
+        self._client = client
+
+    def rights(self, till_id: str) -> Answer:
+        return _answer(self._client.get(f"{_till(till_id)}/rights"))
+
+    def decide(self, what: str, till_id: str, *, reason: str, exposure: str) -> Answer:
+        return _answer(self._client.post(f"{_till(till_id)}/{what}", {"reason": reason, "exposure": exposure}))
+
+    def welcome(self, till_id: str, *, reason: str) -> Answer:
+        return _answer(self._client.post(f"{_till(till_id)}/found", {"reason": reason}))
+
+
+def _till(till_id: str) -> str:
+    return f"/v1/tills/{quote(till_id, safe='')}"
+
+
+def _answer(answer: dict[str, Any] | Refusal) -> Answer:
+    return refused(answer) if isinstance(answer, Refusal) else answer
