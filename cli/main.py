@@ -202,6 +202,26 @@ def scenario(
 
 
 @app.command()
+def simulate(
+    seeds: Annotated[str, typer.Option(help="A:B, from seed A up to B and without it.")] = "0:20",
+    *,
+    operations: Annotated[int, typer.Option(min=1, max=100_000, help="Business actions of each seed.")] = 300,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that share the seeds.")] = 1,
+    only: Annotated[str, typer.Option(help="Numbers of the events to play, as a failing seed names them.")] = "",
+    disasters: Annotated[
+        bool | None, typer.Option(help="Rolled-back disks and reclaimed rights; default: in one seed of five.")
+    ] = None,
+    small: Annotated[bool, typer.Option(help="Make a failing seed small before it is told.")] = True,
+) -> None:
+    """Simulate whole chains on the real code under faults, each from its seed; exit 1 if a promise was broken."""
+    from cli.simulate_command import run_simulation
+
+    raise typer.Exit(
+        run_simulation(seeds, operations=operations, workers=workers, only=only, disasters=disasters, small=small)
+    )
+
+
+@app.command()
 def audit(
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,

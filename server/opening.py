@@ -1,5 +1,6 @@
 """Open the server's data without its HTTP: who sets up a till or a demo waits for no web framework to load."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import URL
@@ -15,7 +16,13 @@ HEADQUARTERS_KEY_FILE = "headquarters.key"
 
 
 def open_services(
-    where: Path | URL, *, clock: Clock, ids: Ids, folder: Path | None = None, probe: Probe = no_probe
+    where: Path | URL,
+    *,
+    clock: Clock,
+    ids: Ids,
+    folder: Path | None = None,
+    probe: Probe = no_probe,
+    opened: Callable[[Path | URL], Database] = Database,
 ) -> Services:
     """Open or make the database with its code key, and bring its schema up to date.
 
@@ -27,7 +34,7 @@ def open_services(
         assert isinstance(where, Path), "a database on a server has no folder of its own"
         folder = where.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    database = Database(where)
+    database = opened(where)
     try:
         code_key = load_code_key(folder, database_exists=database.read(version) is not None)
         migrate(database)

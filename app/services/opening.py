@@ -1,5 +1,6 @@
 """Wire a till together: the one place where its database, its ports and its secrets meet."""
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from app.services import restart
 from app.services.parts import Parts
 from app.services.ports import Clock, HeadOffice, Ids, PaymentPort, Probe, no_probe
 from app.services.till import Till
-from app.store.database import BUSY_TIMEOUT_MS, TillDatabase
+from app.store.database import BUSY_TIMEOUT_MS, Disk, TillDatabase
 
 
 def open_till(
@@ -23,13 +24,16 @@ def open_till(
     probe: Probe = no_probe,
     epoch: int = 1,
     busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+    disk: Disk = sqlite3.Connection,
 ) -> Till:
     """Open a till on its file (made where it is not there yet) and give back holds that nobody waits for any more.
 
     `connect` makes the head office on the open database. Raises what `TillDatabase.open` raises; a damaged file opens,
     see `Till.status().damaged`. Who opens a till closes it.
     """
-    database = TillDatabase.open(path, till_id=till_id, store_id=store_id, epoch=epoch, busy_timeout_ms=busy_timeout_ms)
+    database = TillDatabase.open(
+        path, till_id=till_id, store_id=store_id, epoch=epoch, busy_timeout_ms=busy_timeout_ms, disk=disk
+    )
     try:
         parts = Parts(
             database=database,

@@ -41,6 +41,8 @@ _PRAGMAS = (
     "PRAGMA cell_size_check = ON",
     "PRAGMA mmap_size = 0",
 )
+Disk = type[sqlite3.Connection]
+"""What is between us and the disk: the kind of the connections."""
 _WRITER_PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
@@ -57,13 +59,22 @@ class TillDatabase:
     a transaction, and raise what `app.store.errors` names.
     """
 
-    def __init__(self, path: Path, *, lock: InstanceLock, ledger: Ledger, busy_timeout_ms: int, damaged: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        lock: InstanceLock,
+        ledger: Ledger,
+        busy_timeout_ms: int,
+        damaged: str,
+        disk: Disk = sqlite3.Connection,
+    ) -> None:
         """Take what `open` has prepared; call that instead."""
         self.path = path
         self.ledger = ledger
         self.damaged = damaged
         self._lock = lock
-        self._engine = _engine(path, busy_timeout_ms=busy_timeout_ms, read_only=bool(damaged))
+        self._engine = _engine(path, busy_timeout_ms=busy_timeout_ms, read_only=bool(damaged), disk=disk)
         self._readers: list[Connection] = []
         self._writer: Connection | None = None
         self._writing = threading.Lock()
@@ -72,7 +83,14 @@ class TillDatabase:
 
     @classmethod
     def open(
-        cls, path: Path, *, till_id: str, store_id: str, epoch: int = 1, busy_timeout_ms: int = BUSY_TIMEOUT_MS
+        cls,
+        path: Path,
+        *,
+        till_id: str,
+        store_id: str,
+        epoch: int = 1,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+        disk: Disk = sqlite3.Connection,
     ) -> "TillDatabase":
         """Open the file, or make it; check it (quick_check, the chain of the last 1,000 entries) and migrate it.
 
@@ -90,7 +108,7 @@ class TillDatabase:
             try:
                 with _translated(path):
                     boot.inspect(path, mark=lock.read_mark(), busy_timeout_ms=busy_timeout_ms)
-                database = cls(path, lock=lock, ledger=ledger, busy_timeout_ms=busy_timeout_ms, damaged="")
+                database = cls(path, lock=lock, ledger=ledger, busy_timeout_ms=busy_timeout_ms, damaged="", disk=disk)
                 database._prepare(store_id)
             except LedgerDamaged as error:
                 if database is not None:
@@ -199,12 +217,17 @@ class TillDatabase:
             raise
 
 
-def _engine(path: Path, *, busy_timeout_ms: int, read_only: bool) -> Engine:
+def _engine(path: Path, *, busy_timeout_ms: int, read_only: bool, disk: Disk) -> Engine:
     def connect() -> sqlite3.Connection:
         # isolation_level None: Python's driver begins nothing by itself, `_transaction` does.
         uri = boot.file_uri(path, "ro" if read_only else "rwc")
         connection = sqlite3.connect(
-            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=busy_timeout_ms / 1000
+            uri,
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=busy_timeout_ms / 1000,
+            factory=disk,
         )
         try:
             for pragma in (*_PRAGMAS, *(() if read_only else _WRITER_PRAGMAS)):

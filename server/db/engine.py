@@ -68,12 +68,12 @@ class _Job:
 class Database:
     """Read in the caller's thread, write in the writer's; safe from any thread.
 
-    `where` is a file for SQLite (its folder carries the lock that keeps a second server away: DataDirInUse) or the URL
-    of a PostgreSQL database, which several servers may share.
+    `where` is a file for SQLite (its folder carries the lock that keeps a second server away: DataDirInUse), the URL of
+    a PostgreSQL database, which several servers may share, or a store that is open.
     """
 
     def __init__(
-        self, where: Path | URL, *, busy_timeout_ms: int = BUSY_TIMEOUT_MS, queue_max: int = QUEUE_MAX
+        self, where: Path | URL | Store, *, busy_timeout_ms: int = BUSY_TIMEOUT_MS, queue_max: int = QUEUE_MAX
     ) -> None:
         self._store = _open(where, busy_timeout_ms)
         self.path = self._store.path
@@ -190,9 +190,18 @@ class Database:
             job.done.set_result(answer)
 
 
-def _open(where: Path | URL, busy_timeout_ms: int) -> Store:
+def run_now(database: Database, run: Callable[[Connection], T]) -> Future[T]:
+    """Run one write in the caller's thread, as the writer would: for who knows that nobody else writes."""
+    job = _Job(run)
+    database._commit_together([job])
+    return job.done
+
+
+def _open(where: Path | URL | Store, busy_timeout_ms: int) -> Store:
     if isinstance(where, Path):
         return Sqlite(where, busy_timeout_ms=busy_timeout_ms)
+    if not isinstance(where, URL):
+        return where
     # Imported here: the driver takes 60 ms to load, and most servers have SQLite.
     from server.db.postgres import Postgres  # noqa: PLC0415
 

@@ -6,9 +6,10 @@ of it.
 """
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
 from server.db.errors import DatabaseBusy, DatabaseDamaged, DatabaseReadOnly, DatabaseTrouble, DiskFull
@@ -26,8 +27,11 @@ class Sqlite:
     def __init__(self, path: Path, *, busy_timeout_ms: int) -> None:
         self.path = path
         self._lock = FileLock(path.with_name(path.name + ".lock"))
-        self.readers = _engine(path, begin="BEGIN", busy_timeout_ms=busy_timeout_ms, query_only=True)
-        self.writers = _engine(path, begin="BEGIN IMMEDIATE", busy_timeout_ms=busy_timeout_ms)
+
+        def connect() -> sqlite3.Connection:
+            return sqlite3.connect(path, timeout=busy_timeout_ms / 1000, check_same_thread=False)
+
+        self.readers, self.writers = engines(connect)
 
     def migration_connection(self) -> Connection:
         """Return a connection of its own for the schema's changes; the caller closes it."""
@@ -47,15 +51,20 @@ class Sqlite:
         self._lock.release()
 
 
-def _engine(path: Path, *, begin: str, busy_timeout_ms: int, query_only: bool = False) -> Engine:
+def engines(connect: Callable[[], sqlite3.Connection]) -> tuple[Engine, Engine]:
+    """Return the engines of a file, of those who read and of those who write; `connect` opens it."""
+    return _engine(connect, begin="BEGIN", query_only=True), _engine(connect, begin="BEGIN IMMEDIATE")
+
+
+def _engine(connect: Callable[[], sqlite3.Connection], *, begin: str, query_only: bool = False) -> Engine:
     engine = create_engine(
-        URL.create("sqlite", database=str(path)),
+        "sqlite://",
+        creator=connect,
         poolclass=QueuePool,
         pool_size=READERS_MAX,
         max_overflow=-1,
         # An error is logged with its statement; its values may be codes and keys.
         hide_parameters=True,
-        connect_args={"check_same_thread": False, "timeout": busy_timeout_ms / 1000},
     )
 
     @event.listens_for(engine, "connect")

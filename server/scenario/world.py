@@ -202,10 +202,17 @@ def open_workshop(lend: Lend | None = None) -> Iterator[Workshop]:
 
     In memory where the system has such a place: no scenario survives its run, so nobody gains from waiting for a disk.
     """
-    fast = MEMORY if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_MIN_BYTES else None
-    with TemporaryDirectory(prefix="pawtill-scenario-", dir=fast, ignore_cleanup_errors=True) as folder:
-        workshop = Workshop(Path(folder), lend=lend)
+    with memory_folder("pawtill-scenario-") as folder:
+        workshop = Workshop(folder, lend=lend)
         try:
             yield workshop
         finally:
             workshop.close()
+
+
+@contextmanager
+def memory_folder(prefix: str) -> Iterator[Path]:
+    """Make a temporary folder in memory where the system has such a place, else on its disk."""
+    fast = MEMORY if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_MIN_BYTES else None
+    with TemporaryDirectory(prefix=prefix, dir=fast, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)

@@ -7,16 +7,19 @@ parks one entry and never the queue.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, NestedTransaction, Row, select, update
+from sqlalchemy.exc import DBAPIError
 
 from app.domain.ledger import Entry, genesis, verifies
 from app.domain.refusals import Refusal, unknown
 from app.domain.states import OrderEvent
 from server.db.bulk import BulkInsert, Present
 from server.db.schema import ledger_entry, orders, product, till
+from server.db.trouble import trouble_of
 from server.services import findings
 from server.services import orders as order_service
 from server.services.context import Context
@@ -266,10 +269,8 @@ def _write_waiting(conn: Connection, context: Context, batch: _Batch) -> None:
         for item in batch.waiting:
             rows.add_sale(item.body, item.told)
         rows.flush(conn)
-    except Exception:
-        if not savepoint.is_active:
-            raise
-        savepoint.rollback()
+    except Exception as error:
+        _undo(savepoint, error)
         for item in batch.waiting:
             batch.verdicts[item.entry.seq] = _judge_alone(conn, context, item)
     else:
@@ -290,12 +291,25 @@ def _judge_alone(conn: Connection, context: Context, item: _Item) -> Verdict:
         savepoint.rollback()
         raise
     except Exception as bug:
-        if not savepoint.is_active:
-            raise
-        savepoint.rollback()
+        _undo(savepoint, bug)
         return quarantine(conn, item.told, f"{type(bug).__name__}: {bug}")
     savepoint.commit()
     return verdict
+
+
+def _undo(savepoint: NestedTransaction, error: Exception) -> None:
+    """Undo what was written since; raises the error again where it is the database's (a full disk) and no entry's.
+
+    The transaction may be gone by then, and the savepoint with it: SQLite undoes some errors by itself.
+    """
+    if not savepoint.is_active:
+        raise error
+    if trouble_of(error) is None:
+        savepoint.rollback()
+        return
+    with suppress(DBAPIError):
+        savepoint.rollback()
+    raise error
 
 
 def _judge(conn: Connection, context: Context, item: _Item) -> Verdict:

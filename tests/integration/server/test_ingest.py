@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from app.domain.ledger import Entry, encode_body, entry_hash, genesis
 from app.store import projections
 from server.db.schema import ledger_entry, orders
-from server.services import sales
+from server.services import ingest, sales
 from sync.protocol import ENTRY_KINDS
 from tests.fakes.counter import Counter, finding, findings, violations
 from tests.fakes.headquarters import Headquarters
@@ -301,6 +301,28 @@ def test_a_row_that_the_database_refuses_parks_its_entry_alone(
 
     assert verdicts == [("OK", ""), ("QUARANTINED", "quarantined"), ("OK", "")]
     assert "IntegrityError" in finding(headquarters, "quarantined")["detail"]["reason"]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_full_disk_is_no_fault_of_an_entry_and_parks_none(
+    headquarters: Headquarters, counter: Counter, monkeypatch: pytest.MonkeyPatch, *, together: bool
+) -> None:
+    """SQLite undoes the whole transaction by itself then, and with it the savepoint that one would go back to."""
+    if headquarters.services.database.path is None:
+        pytest.skip("how SQLite runs out of room")
+
+    def full(_rows: sales.Rows, conn: Connection) -> None:
+        conn.exec_driver_sql("PRAGMA max_page_count = 1")
+        conn.exec_driver_sql("CREATE TABLE more AS SELECT zeroblob(1000000)")
+
+    monkeypatch.setattr(sales.Rows, "flush", full)
+    monkeypatch.setattr(ingest, "_is_plain", lambda _item, _known: together)
+    counter.sell(counter.basket("o1", "A"))
+
+    answer = counter.push(status=503)
+
+    assert answer["facts"]["reason"] == "disk_full"
+    assert findings(headquarters) == {}
 
 
 # ------------------------------------------------------------------ facts that do not fit

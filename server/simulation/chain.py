@@ -1,0 +1,194 @@
+"""Hold one simulated chain: time, server, tills, what physically happened, and a trace of it."""
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+import sync.push
+from app.domain.refusals import Refusal
+from app.services.ports import Offline
+from server.scenario import server_part, till_part
+from server.scenario.clock import VirtualClock
+from server.scenario.founding import found
+from server.scenario.ids import ScenarioIds
+from server.scenario.server_part import Unasked, request_for
+from server.scenario.tables import START
+from server.scenario.world import memory_folder
+from server.simulation import shop
+from server.simulation.machines import (
+    SERVER_FILE,
+    TILL_FILE,
+    ServerMachine,
+    SimulatedStore,
+    TillMachine,
+    lay_out,
+    threadless,
+)
+from server.simulation.network import Line
+from server.simulation.patching import patched
+from server.simulation.plan import Plan
+from server.simulation.terminal import Terminal
+from server.simulation.timeline import Timeline
+from server.simulation.truth import Truth
+from sync import protocol
+
+TRACE_MAX = 200_000
+
+
+class Trace:
+    """Write down what happened, line by line, with a hash over all of it."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._hash = hashlib.sha256()
+
+    def add(self, line: str) -> None:
+        """Add a line."""
+        self._hash.update(line.encode() + b"\n")
+        if len(self.lines) < TRACE_MAX:
+            self.lines.append(line)
+
+    @property
+    def digest(self) -> str:
+        """Return the hash of every line so far."""
+        return self._hash.hexdigest()
+
+
+class Chain:
+    """Run one chain in `folder`. `seen` counts how things ended, by the names that people have for them."""
+
+    def __init__(self, plan: Plan, ground: "Ground", folder: Path) -> None:
+        rng = random.Random(plan.chain_seed)
+        self.plan, self.table = plan, shop.draw(rng, f"seed {plan.seed}")
+        self.timeline, self.truth, self.trace = Timeline(self.table.start), Truth(), Trace()
+        self.ids = ScenarioIds(self.table.title)
+        self.seen: Counter[str] = Counter()
+        self.weather = replace(plan.weather)
+        self.folder = folder
+        self.server = ServerMachine(
+            lay_out(ground.templates, folder / "server", name=SERVER_FILE, rng=rng),
+            timeline=self.timeline,
+            app=ground.app,
+            store=ground.store,
+            ids=self.ids,
+            keys=ground.templates,
+        )
+        self.tills: list[TillMachine] = []
+        self.keys = found(self.server.services, self.table)
+        self._put_in()
+        for row in self.table.till:
+            self.tills.append(self._till(row.id, row.store or self.table.default_store, ground=ground, rng=rng))
+
+    def _till(self, till_id: str, store_id: str, *, ground: "Ground", rng: random.Random) -> TillMachine:
+        machine = TillMachine(
+            lay_out(ground.templates, self.folder / till_id, name=TILL_FILE, rng=rng),
+            till_id=till_id,
+            store_id=store_id,
+            key=self.keys.tills[till_id],
+            code_key=self.server.services.code_key,
+            app_key=self.keys.app,
+            timeline=self.timeline,
+            line=Line(self.timeline, self.server, self.weather),
+            terminal=Terminal(self.timeline.wait, self.plan.silence),
+            ids=self.ids,
+        )
+        machine.line.told = self._heard
+        calm = random.Random(0)
+        machine.line.rng = machine.terminal.rng = calm
+        faults, machine.line.weather = machine.line.weather, type(self.weather)()
+        machine.engine.run_once()
+        machine.line.weather = faults
+        return machine
+
+    def _put_in(self) -> None:
+        for member in self.table.member:
+            self.truth.put_in[f"value:{member.id}"] = member.stored_value
+        for card in self.table.punch_card:
+            self.truth.put_in[f"uses:{card.id}"] = card.uses
+
+    # -------------------------------------------------------------- what is told
+
+    def note(self, who: str, what: str, how: object, *, detail: str = "") -> None:
+        """Write down how something ended; `detail` is for the trace alone."""
+        self.seen[f"{what}: {how}"] += 1
+        self.trace.add(f"{self.timeline.now_ms} {who} {what} {how} {detail}".rstrip())
+
+    def _heard(self, request: httpx.Request, answer: httpx.Response) -> None:
+        """Count what the server said to a push."""
+        if request.url.path == protocol.PUSH_PATH and answer.is_success:
+            told = answer.json()
+            self.seen.update(f"push: {row['result']} {row['code']}".rstrip() for row in told["results"])
+            self.seen[f"push: {told['error']}"] += bool(told["error"])
+
+    def till(self, number: int) -> TillMachine:
+        """Return one of the tills."""
+        return self.tills[number % len(self.tills)]
+
+    def ask(self, method: str, path: str, *, key: str, body: Any) -> dict[str, Any] | Refusal:
+        """Ask the server straight, as headquarters or the chain's app; raises Offline for no answer."""
+        try:
+            answer = self.server.handle_request(request_for(method, path, key=key, body=body))
+        except httpx.TransportError as error:
+            raise Offline(str(error)) from None
+        data: dict[str, Any] = answer.json() if answer.headers.get("content-type") == "application/json" else {}
+        if answer.is_success:
+            return data
+        if "outcome" not in data:
+            raise Unasked(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
+        return Refusal.from_json({"code": data["outcome"], "facts": data.get("facts", {})})
+
+    def close(self) -> None:
+        """End every part; what the lines did is counted then."""
+        for till in self.tills:
+            self.seen.update({f"line: {how}": count for how, count in till.line.seen.items()})
+        self.timeline.close()
+        for till in self.tills:
+            till.stop()
+        self.server.stop()
+
+
+class Ground:
+    """Keep what all chains of a process share: migrated, empty databases, the HTTP application, an open store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.templates = folder, folder / "templates"
+        self.templates.mkdir()
+        ids = ScenarioIds("template")
+        self.app: FastAPI = server_part.make_template(self.templates, VirtualClock(START), ids)
+        till_part.make_template(self.templates)
+        self.store = SimulatedStore()
+        self._count = 0
+
+    @contextmanager
+    def chain(self, plan: Plan) -> Iterator[Chain]:
+        """Found the chain of a plan in a folder of its own."""
+        self._count += 1
+        with TemporaryDirectory(dir=self.folder, prefix=f"{self._count}-") as folder, _pushes(plan.push_max):
+            chain = Chain(plan, self, Path(folder))
+            try:
+                yield chain
+            finally:
+                chain.close()
+
+
+@contextmanager
+def open_ground() -> Iterator[Ground]:
+    """Make the ground in memory, where the system has such a place; it goes with everything on it."""
+    with memory_folder("pawtill-simulation-") as folder, threadless():
+        yield Ground(folder)
+
+
+@contextmanager
+def _pushes(most: int | None) -> Iterator[None]:
+    """Let a push carry few entries, so that it ends between a sale and what follows of it; None = as ever."""
+    with patched(sync.push, "PUSH_MAX_ENTRIES", most or protocol.PUSH_MAX_ENTRIES):
+        yield

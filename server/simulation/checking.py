@@ -1,0 +1,394 @@
+"""Hold the books against what physically happened (PROTOCOL 8).
+
+`Watch` looks all along, behind commits of the server, at what is cheap to see: I1 to I5. `compare` looks at rest, when
+all is healed, drained and given back: I6 to I13, with the server's own audit and the tills' ledgers.
+"""
+
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from app.domain.tenders import TenderType
+from app.services.api import PaidOrder
+from app.store import projections
+from server.db import schema
+from server.services.audit import audit
+from server.services.context import Context
+from server.simulation.chain import Chain
+from server.simulation.machines import TillMachine
+from server.simulation.truth import Broken, Disaster, hold
+
+SOLD = ("PAID", "PARTLY_REFUNDED", "REFUNDED")
+BY_TERMINAL = ("card", "wallet")
+LOST_TILL = frozenset({"ledger_fork", "ledger_rows_lost", "till_damaged"})
+EVERY = 12
+"""Commits of the server between two looks."""
+
+_UNEQUAL = (
+    "SELECT id FROM account WHERE total + over <> available + held + reserved + leased + spent + stranded "
+    "OR min(total, over, available, held, reserved, leased, spent, stranded) < 0"
+)
+_LEASED = (
+    "SELECT id FROM account WHERE leased <> coalesce((SELECT sum(qty - used) FROM lease "
+    "WHERE account_id = account.id AND state = 'OPEN'), 0)"
+)
+_LEDGERS = (
+    "SELECT t.id, t.epoch, t.acked_seq, count(e.seq), coalesce(max(e.seq), 0) FROM till t "
+    "LEFT JOIN ledger_entry e ON e.till_id = t.id AND e.epoch = t.epoch GROUP BY t.id"
+)
+
+
+class Watch:
+    """Look at the books of a chain all along."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._commits = 0
+        self._acked: dict[str, int] = {}
+        self._file: Path | None = None
+        self._books: sqlite3.Connection | None = None
+        self.failure: Broken | None = None
+        chain.server.disk.told = self._committed
+
+    def _committed(self) -> None:
+        self._commits += 1
+        if self._commits % EVERY == 0 and self.failure is None:
+            try:
+                self.look()
+            except Broken as broken:
+                # Here a transaction of the server's ends; it must not be undone by what we found.
+                self.failure = broken
+
+    def raise_found(self) -> None:
+        """Raise what was found, outside of the server."""
+        if self.failure is not None:
+            raise self.failure
+
+    def look(self) -> None:
+        """Hold I1 to I5."""
+        with closing(sqlite3.connect(self._chain.server.disk.path)) as books:
+            for account_id, *_ in books.execute(_UNEQUAL):
+                raise Broken("I1", f"{account_id} does not add up")
+            for account_id, *_ in books.execute(_LEASED):
+                raise Broken("I2", f"{account_id}: leased is not what its leases have left")
+            for till_id, epoch, acked, count, last in books.execute(_LEDGERS):
+                hold(acked == count == last, "I5", f"{till_id}/{epoch}: acked {acked}, {count} entries up to {last}")
+                hold(acked >= self._acked.get(till_id, 0), "I5", f"{till_id}: {acked} is less than it was")
+                self._acked[till_id] = acked
+            self._tills(books)
+
+    def _tills(self, books: sqlite3.Connection) -> None:
+        """Hold I3 and I4 for the tills that no disaster befell."""
+        used = dict(books.execute("SELECT id, used FROM lease"))
+        at_server = {
+            row[0]: row[1:]
+            for row in books.execute("SELECT id, home, state FROM coupon WHERE state IN ('ISSUED', 'FROZEN')")
+        }
+        believers: dict[str, str] = {}
+        for part in self._chain.tills:
+            if part.id in self._chain.truth.disasters or not part.on:
+                continue
+            with closing(sqlite3.connect(part.disk.path)) as own:
+                for lease_id, mine in own.execute("SELECT id, used FROM lease"):
+                    hold(used.get(lease_id, 0) <= mine, "I3", f"{part.id}: {lease_id} is used more than it says")
+                for coupon_id, *_ in own.execute("SELECT coupon_id FROM home WHERE state IN ('HOME', 'HELD')"):
+                    home, state = at_server.get(coupon_id, (part.id, ""))
+                    hold(home is not None, "I4", f"{coupon_id} is {state} at the server and at home at {part.id}")
+                    hold(coupon_id not in believers, "I4", f"{coupon_id}: {part.id} and {believers.get(coupon_id)}")
+                    believers[coupon_id] = part.id
+
+
+class Books:
+    """Read what the server has in its books in the end."""
+
+    def __init__(self, conn: Connection, ctx: Context) -> None:
+        def rows(table: Any) -> dict[str, Row[Any]]:
+            return {row.id: row for row in conn.execute(select(table))}
+
+        self.now = ctx.now
+        self.orders, self.coupons, self.refunds = rows(schema.orders), rows(schema.coupon), rows(schema.refund)
+        self.accounts, self.tills = rows(schema.account), rows(schema.till)
+        self.findings = list(rows(schema.finding).values())
+        self.audit = [str(violation) for violation in audit(conn, ctx, everything=True).violations]
+        self.late: Mapping[str, list[Row[Any]]] = defaultdict(list)
+        self.lost_tills = {found.detail["till"] for found in self.findings if found.kind in LOST_TILL}
+        for found in self.findings:
+            if found.kind == "late_payment":
+                self.late[found.detail["order"]].append(found)
+
+    def late_tenders(self, order_id: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the money that came for an order that was off, without what a sale brought."""
+        for found in self.late[order_id]:
+            if found.detail["entry_kind"] == "late_payment":
+                yield from found.detail["tenders"]
+
+
+def compare(chain: Chain) -> None:
+    """Raise Broken for the first promise that was not kept."""
+    Watch(chain).look()
+    books = chain.server.services.read(Books)
+    chain.seen.update(f"finding: {found.kind}" for found in books.findings)
+    hold(books.audit == [], "audit", books.audit)
+    comparison = _Comparison(chain, books)
+    comparison.findings()
+    comparison.sales()
+    comparison.late_money()
+    comparison.terminals()
+    comparison.refunds()
+    comparison.coupons()
+    comparison.accounts()
+    for part in chain.tills:
+        if not comparison.is_lost(part.id):
+            _till(part, books, comparison)
+
+
+class _Comparison:
+    """Compare the truth with the books. `booked` are the receipts that are in them."""
+
+    def __init__(self, chain: Chain, books: Books) -> None:
+        self.chain, self.truth, self.books = chain, chain.truth, books
+        self.booked: dict[str, PaidOrder] = {}
+        self.excess: Counter[str] = Counter()
+        """What findings say was used without being there, by account or coupon."""
+        for found in books.findings:
+            if found.kind == "overdraft":
+                self.excess[found.detail.get("subject", "")] += found.detail.get("amount", 1)
+            if found.kind == "overdraft" and "coupon" in found.detail:
+                self.excess[f"stock:{found.detail['campaign']}"] += 1
+
+    # -------------------------------------------------------------- disasters
+
+    def disaster(self, till_id: str) -> Disaster:
+        """Return what befell a till."""
+        return self.truth.disaster_of(till_id)
+
+    def is_lost(self, till_id: str) -> bool:
+        """Tell whether a till's ledger is no longer the server's; headquarters has heard of it then."""
+        return self.disaster(till_id).since_ms is not None and till_id in self.books.lost_tills
+
+    def may_be_missing(self, till_id: str, at_ms: int) -> bool:
+        """Tell whether what a till did then may be in no book: its disk forgot it, or its word is taken no more."""
+        disaster = self.disaster(till_id)
+        if disaster.since_ms is None or at_ms < disaster.since_ms:
+            return False
+        return at_ms <= disaster.at_ms or self.is_lost(till_id)
+
+    @property
+    def any_reclaimed(self) -> bool:
+        """Tell whether headquarters took rights back from anybody."""
+        return any(each.reclaimed for each in self.truth.disasters.values())
+
+    @property
+    def any_rolled_back(self) -> bool:
+        """Tell whether any disk was put back to what it was."""
+        return any(each.since_ms is not None for each in self.truth.disasters.values())
+
+    # -------------------------------------------------------------- I13
+
+    def findings(self) -> None:
+        """There is no finding without a cause."""
+        allowed = {"late_payment", "illegal_transition"}
+        if self.any_reclaimed or self.any_rolled_back:
+            allowed |= {"late_use", "overdraft", "lease_mismatch", "home_mismatch", "member_limit"}
+        if self.any_rolled_back:
+            allowed |= LOST_TILL | {"refund_mismatch", "duplicate_entry", "broken_chain", "duplicate_claim", "no_hold"}
+        for found in self.books.findings:
+            excused = found.kind in allowed or self._is_excused(found)
+            hold(excused, "I13", f"{found.kind} {found.key}: {found.detail}")
+
+    def _is_excused(self, found: Row[Any]) -> bool:
+        """Tell why there may be a finding with no disaster.
+
+        A budget is overdrawn by a sale by rules that had none: its till could not know of it. A member got coupons both
+        at a till that had a lease of the stock, and from the server or another till.
+        """
+        if found.kind == "member_limit":
+            return True
+        if found.kind != "overdraft" or "order" not in found.detail:
+            return False
+        kind, _, campaign_id = found.detail["subject"].partition(":")
+        done = self.truth.receipts.get(found.detail["order"])
+        laid = [stage for stage in done.quote.laid if stage.campaign_id == campaign_id] if done else []
+        return kind == "budget" and all(stage.rule.budget_minor is None for stage in laid)
+
+    # -------------------------------------------------------------- I7
+
+    def sales(self) -> None:
+        """Every receipt is a paid order of the same money, or a finding with it; there is no other paid order."""
+        for order_id, done in self.truth.receipts.items():
+            row = self.books.orders.get(order_id)
+            till_id = self.truth.till_of[order_id]
+            if row is None or row.state not in (*SOLD, "CANCELLED"):
+                missing = self.may_be_missing(till_id, self.truth.paid_at_ms[order_id])
+                hold(missing, "I7", f"the sale {order_id} of {till_id} is lost ({row and row.state})")
+                continue
+            late = [each.amount_minor for each in self.books.late[order_id] if each.detail["entry_kind"] == "sale"]
+            if row.state in SOLD:
+                kept = [{"type": tender.type.value, "amount_minor": tender.amount_minor} for tender in done.tenders]
+                same = (row.tenders, row.till_id, late) == (kept, till_id, [])
+                hold(same, "I7", f"{order_id}: {row.tenders} of {row.till_id}, not {kept}; late {late}")
+                self.booked[order_id] = done
+            else:
+                missing = self.may_be_missing(till_id, self.truth.paid_at_ms[order_id])
+                hold(late == [done.quote.payable_minor] or missing, "I7", f"{order_id} is {row.state}, late {late}")
+        for order_id, row in self.books.orders.items():
+            if order_id not in self.truth.receipts:
+                waits = self.is_lost(row.till_id) and row.state in ("HELD", "UNKNOWN")
+                unseen = self.may_be_missing(row.till_id, self.disaster(row.till_id).at_ms)
+                ok = row.state == "CANCELLED" or waits or unseen
+                hold(ok, "I7", f"{order_id} is {row.state}, and nobody has its receipt")
+        numbers = [done.receipt.number for done in self.booked.values()]
+        hold(len(numbers) == len(set(numbers)), "I7", "two receipts have one number")
+
+    def late_money(self) -> None:
+        """Cash that was put aside for an order that is off stands in a finding."""
+        for order_id in {*self.books.late, *self.truth.late_cash}:
+            if self._forgotten(order_id):
+                continue
+            in_cash = sum(t["amount_minor"] for t in self.books.late_tenders(order_id) if t["type"] not in BY_TERMINAL)
+            known = self.truth.late_cash[order_id]
+            exact = in_cash >= known if order_id in self.truth.unsure else in_cash == known
+            hold(exact, "I7", f"{order_id}: {in_cash} late in cash, not {known}")
+
+    def _forgotten(self, order_id: str) -> bool:
+        return self.disaster(self.truth.order_till.get(order_id, "")).since_ms is not None
+
+    def terminals(self) -> None:
+        """What the terminals took stands on receipts, or in findings of money that came too late."""
+        took, told = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        for part in self.chain.tills:
+            hold(part.terminal.doubled == [], "I7", f"{part.id} charged twice: {part.terminal.doubled}")
+            for charge in part.terminal.charges.values():
+                if charge.taken and not self._forgotten(charge.order_id):
+                    took[charge.order_id, charge.kind] += charge.minor
+        for order_id in {*self.truth.receipts, *self.books.late}:
+            if self._forgotten(order_id):
+                continue
+            done = self.truth.receipts.get(order_id)
+            for tender in done.tenders if done else ():
+                if tender.type.value in BY_TERMINAL:
+                    told[order_id, tender.type.value] += tender.amount_minor
+            for late in self.books.late_tenders(order_id):
+                if late["type"] in BY_TERMINAL:
+                    told[order_id, late["type"]] += late["amount_minor"]
+        hold(+took == +told, "I7", f"the terminals took {+took - told}, the books tell {told - took} besides")
+
+    def refunds(self) -> None:
+        """Every refund was paid out once, and as it was decided; no order gave back more than it took."""
+        back = Counter[str]()
+        for request_id, done in self.truth.refunds.items():
+            row = self.books.refunds.get(request_id)
+            excused = self.disaster(self.truth.refund_till[request_id]).since_ms is not None
+            if row is None or row.entry_id is None:
+                hold(excused, "I7", f"the refund {request_id} is lost")
+                continue
+            hold(row.amount_minor == done.refund.amount_minor, "I7", f"{request_id}: {row.amount_minor}")
+            back[done.order_id] += done.refund.amount_minor
+        unknown = self.books.refunds.keys() - self.truth.refunds.keys()
+        hold(not unknown or self.any_rolled_back, "I7", f"nobody was paid {unknown}")
+        for order_id, minor in back.items():
+            hold(minor <= self.truth.receipts[order_id].quote.payable_minor, "I7", f"{order_id} gave back {minor}")
+
+    # -------------------------------------------------------------- I8 to I10
+
+    def coupons(self) -> None:
+        """Every coupon that was promised is there, used once where somebody used it, back where it was returned."""
+        live = Counter(coupon_id for done in self.booked.values() for coupon_id in done.quote.used)
+        for request_id, done in self.truth.refunds.items():
+            if request_id in self.books.refunds and done.order_id in self.booked:
+                live.subtract(done.refund.returned)
+        for coupon_id in self.truth.promised.keys() - self.books.coupons.keys():
+            till_id, at_ms = self.truth.given_at.get(coupon_id, ("", 0))
+            hold(self.may_be_missing(till_id, at_ms), "I10", f"{coupon_id} was promised, and is not there")
+        unheard = self.books.coupons.keys() - self.truth.promised.keys()
+        hold(not unheard or self.any_rolled_back, "I10", f"nobody was promised {unheard}")
+        for coupon_id, row in self.books.coupons.items():
+            self._coupon(row, live[coupon_id])
+
+    def _coupon(self, row: Row[Any], uses: int) -> None:
+        known = row.id in self.truth.revoked
+        hold(0 <= uses <= 1 + self.excess[row.id], "I8", f"{row.id} was used {uses} times")
+        hold(
+            (row.state == "USED") == (uses >= 1) or self.any_rolled_back, "I8", f"{row.id} is {row.state}, used {uses}"
+        )
+        hold(row.state != "FROZEN" or self.any_rolled_back, "I8", f"{row.id} is frozen")
+        hold(row.home is None or self.is_lost(row.home), "I12", f"{row.id} is at home at {row.home}")
+        hold(row.state != "EXPIRED" or row.valid_until_at <= self.books.now, "I10", f"{row.id} expired too soon")
+        hold(row.state != "REVOKED" or row.id in self.truth.revoked | self.truth.perhaps_revoked, "I10", row.id)
+        hold(not known or row.state == "REVOKED", "I10", f"{row.id} was revoked, and is {row.state}")
+
+    def accounts(self) -> None:
+        """Stock, budgets, uses and balances are what the receipts say; nothing is held, or over without need."""
+        spent = self._spent()
+        for account_id, row in self.books.accounts.items():
+            lost = self.any_rolled_back
+            if lost:
+                continue
+            left = row.total - row.spent
+            figures = (row.spent, row.held, row.leased, row.stranded, row.reserved)
+            hold(figures == (spent[account_id], 0, 0, 0, 0), "I9", f"{account_id}: {figures}, not {spent[account_id]}")
+            hold((row.available, row.over) == (max(0, left), max(0, -left)), "I9", f"{account_id}: {left} are left")
+            kind = account_id.partition(":")[0]
+            if kind in ("value", "uses"):
+                hold(row.total == self.truth.put_in[account_id], "I9", f"{account_id}: {row.total} were put in")
+            if kind in ("value", "uses", "stock"):
+                hold(row.over <= self.excess[account_id], "I13", f"{account_id} is over by {row.over}, untold")
+
+    def _spent(self) -> Counter[str]:
+        """Add up what physically was used of each account."""
+        spent = Counter[str]()
+        for done in self.booked.values():
+            spent.update(f"uses:{cover.card_id}" for cover in done.quote.covers)
+            for stage in done.quote.laid:
+                spent[f"budget:{stage.campaign_id}"] += stage.discount_minor
+            for tender in done.tenders:
+                if tender.type is TenderType.STORED_VALUE:
+                    spent[f"value:{done.quote.member_id}"] += tender.amount_minor
+        for request_id, back in self.truth.refunds.items():
+            if request_id not in self.books.refunds or back.order_id not in self.booked:
+                continue
+            member = self.truth.receipts[back.order_id].quote.member_id
+            for card_id, count in back.refund.uses.items():
+                spent[f"uses:{card_id}"] -= count
+            for campaign_id, minor in back.refund.budget_minor.items():
+                spent[f"budget:{campaign_id}"] -= minor
+            for tender in back.refund.tenders:
+                if tender.type is TenderType.STORED_VALUE:
+                    spent[f"value:{member}"] -= tender.amount_minor
+        spent.update(f"stock:{each.campaign_id}" for each in self.truth.promised.values())
+        return spent
+
+
+def _till(part: TillMachine, books: Books, comparison: _Comparison) -> None:
+    """Hold I11: the till's ledger is whole, its projections follow from it, nothing waits, its copy is the server's."""
+    database = part.database
+    with database.read() as conn:
+        hold(database.ledger.verify(conn) == [], "I11", f"{part.id}: its ledger is broken")
+        copies: dict[str, str] = {row[0]: row[1] for row in conn.exec_driver_sql("SELECT id, state FROM coupon")}
+        tail = database.ledger.tail(conn)[0]
+    with database.write() as tx:
+        drift = projections.rebuild(tx, database.ledger)
+    hold(drift == [], "I11", f"{part.id}: its projections drifted: {drift}")
+    hold(tail == books.tills[part.id].acked_seq, "I11", f"{part.id} wrote {tail} entries")
+    hold(part.till.interrupted() == (), "I16", f"{part.id}: {part.till.interrupted()}")
+    known = {coupon_id: row.state for coupon_id, row in books.coupons.items()}
+    differ = {name for name in {*copies, *known} if copies.get(name) != known.get(name)}
+    hold(not differ or comparison.any_rolled_back, "I11", f"{part.id}: its copy of {sorted(differ)} differs")
+    for name, account in books.accounts.items():
+        kind, _, owner = name.partition(":")
+        if kind == "value":
+            member = part.till.member(owner)
+            assert member is not None
+            hold(member.balance_minor == account.available, "I11", f"{part.id}: the balance of {owner}")
+            for card in member.cards:
+                left = books.accounts[f"uses:{card.id}"].available
+                hold(card.uses_left == left, "I11", f"{part.id}: {card.id} has {card.uses_left}, not {left}")
+    mine = sum(found.detail.get("till") == part.id for found in books.findings if found.kind not in LOST_TILL)
+    status = part.engine.status
+    hold(status.pending == 0, "I16", f"{part.id}: {status.pending} entries wait")
+    hold(status.parked <= mine, "I13", f"{part.id} parked {status.parked}, {mine} findings")

@@ -1,0 +1,102 @@
+"""Let go wrong what may: lines, power, disks, clocks; and in seeds of disasters what no line can mend."""
+
+import random
+from datetime import timedelta
+from pathlib import Path
+
+from server.simulation.cashier import REBOOT_MS, Cashiers
+from server.simulation.chain import Chain
+from server.simulation.disk import AFTER, BEFORE
+from server.simulation.machines import TillMachine
+from server.simulation.office import Office
+from server.simulation.plan import DAY_MS, LONGEST_CUT_MS, SHORTEST_CUT_MS, Event
+
+SKEW_MAX_MS = 9 * DAY_MS
+
+
+class Faults:
+    """Do what an event says of a chain."""
+
+    def __init__(self, chain: Chain, cashiers: Cashiers, office: Office) -> None:
+        self.chain, self.cashiers, self.office = chain, cashiers, office
+        self._images = 0
+        chain.server.died = self._server_died
+
+    def strike(self, event: Event) -> None:
+        """Let it happen, now."""
+        rng, part = random.Random(event.seed), self.chain.till(event.who)
+        how = getattr(self, f"_{event.what}")(rng, part)
+        self.chain.note(part.id, "fault", f"{event.what}{how or ''}")
+
+    # -------------------------------------------------------------- lines
+
+    def _cut_line(self, rng: random.Random, part: TillMachine) -> None:
+        long = rng.random() < 0.4
+        self._cut(part, rng.randint(SHORTEST_CUT_MS, LONGEST_CUT_MS if long else 60_000))
+
+    def _cut_all(self, rng: random.Random, _part: TillMachine) -> None:
+        for part in self.chain.tills:
+            self._cut(part, rng.randint(SHORTEST_CUT_MS, LONGEST_CUT_MS))
+
+    def _cut(self, part: TillMachine, duration_ms: int) -> None:
+        until_ms = self.chain.timeline.now_ms + duration_ms
+        part.line.cut_until_ms = max(part.line.cut_until_ms, until_ms)
+
+    # -------------------------------------------------------------- power
+
+    def _till_power(self, rng: random.Random, part: TillMachine) -> None:
+        if part.on:
+            part.cut()
+            self.cashiers.wake_later(part, rng.randint(*REBOOT_MS))
+
+    def _till_commit(self, rng: random.Random, part: TillMachine) -> None:
+        part.disk.arm(rng.randint(1, 6), rng.choice([BEFORE, AFTER]))
+
+    def _server_commit(self, rng: random.Random, _part: TillMachine) -> None:
+        self.chain.server.disk.arm(rng.randint(1, 6), rng.choice([BEFORE, AFTER]))
+
+    def _server_power(self, _rng: random.Random, _part: TillMachine) -> None:
+        self.chain.server.cut()
+
+    def _server_died(self) -> None:
+        """Start the server again some time after it died."""
+        delay_ms = 1_000 + (self.chain.server.deaths * 7919) % 90_000
+        self.chain.note("server", "server", "died")
+        self.chain.timeline.after(delay_ms, self.chain.server.restart)
+
+    # -------------------------------------------------------------- disks and clocks
+
+    def _disk_full(self, rng: random.Random, part: TillMachine) -> str:
+        disk = rng.choice([part.disk, part.disk, self.chain.server.disk])
+        disk.fill(full=True)
+        self.chain.timeline.after(rng.randint(10_000, 300_000), lambda: disk.fill(full=False))
+        return " of the server" if disk is self.chain.server.disk else ""
+
+    def _clock(self, rng: random.Random, part: TillMachine) -> None:
+        by_ms = rng.choice([7 * 60_000, 2 * 3_600_000, SKEW_MAX_MS])
+        target = timedelta(milliseconds=rng.randint(-by_ms, by_ms))
+        part.clock.skew(target - part.clock.error)
+
+    # -------------------------------------------------------------- disasters
+
+    def _reclaim(self, _rng: random.Random, part: TillMachine) -> None:
+        self.office.reclaim(part)
+
+    def _roll_back(self, rng: random.Random, part: TillMachine) -> None:
+        """Make an image of a till's disk, and put it back some time later: no file is left that would tell."""
+        if part.id in self.chain.truth.disasters:
+            return
+        self._images += 1
+        image = self.chain.folder / f"image-{self._images}"
+        since_ms = self.chain.timeline.now_ms
+        part.disk.image(image)
+        delay_ms = rng.randint(60_000, 3_600_000)
+        self.chain.timeline.after(delay_ms, lambda: self._put_back(part, image, since_ms))
+
+    def _put_back(self, part: TillMachine, image: Path, since_ms: int) -> None:
+        disaster = self.chain.truth.disaster(part.id)
+        if disaster.since_ms is not None:
+            return
+        disaster.since_ms, disaster.at_ms = since_ms, self.chain.timeline.now_ms
+        part.cut()
+        part.strand.do(lambda: self.cashiers.put_back(part, image))

@@ -1,0 +1,256 @@
+"""Be the machines of a simulated chain: a till and a server on disks of their own, that lose power and start again."""
+
+import asyncio
+import contextlib
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio.to_thread
+import httpx
+from fastapi import FastAPI
+from sqlalchemy import Connection
+
+from app.domain.ports import Ids
+from app.services.opening import open_till
+from app.services.till import Till
+from app.store.database import TillDatabase
+from server.db.engine import Database, Store, run_now
+from server.db.lock import FileLock
+from server.db.sqlite import Sqlite, engines
+from server.http.app import attend
+from server.opening import open_services
+from server.scenario.clock import TillClock
+from server.scenario.crash import ProcessDied
+from server.scenario.server_part import ADDRESS
+from server.scenario.transport import Loop
+from server.services.admission.admission import with_admission
+from server.services.keys import KeyCache
+from server.services.services import Services
+from server.simulation.disk import Disk
+from server.simulation.network import Line
+from server.simulation.patching import patched
+from server.simulation.terminal import Terminal
+from server.simulation.timeline import Strand, Timeline
+from sync.client import ServerClient
+from sync.engine import SyncEngine
+from sync.head_office import ServerHeadOffice
+
+T = TypeVar("T")
+SERVER_FILE, TILL_FILE = "server.db", "till.db"
+
+
+@contextmanager
+def threadless() -> Iterator[None]:
+    """Run the routes in the thread that asks: the framework would hand each to another, and wait for it."""
+
+    async def run_sync(work: Callable[..., T], *args: Any, **_limits: Any) -> T:
+        return work(*args)
+
+    with patched(anyio.to_thread, "run_sync", run_sync):
+        yield
+
+
+class SimulatedStore(Sqlite):
+    """Open SQLite on one simulated disk after the other; what SQLAlchemy compiled for one serves the next."""
+
+    def __init__(self) -> None:
+        self._disk: Disk | None = None
+        self.readers, self.writers = engines(self._connect)
+
+    def _connect(self) -> sqlite3.Connection:
+        assert self._disk is not None, "it was placed"
+        return sqlite3.connect(self._disk.path, timeout=0, check_same_thread=False, factory=self._disk.driver)
+
+    def place(self, disk: Disk) -> Store:
+        """Go to a disk; nothing of the last one may be open."""
+        self._disk, self.path = disk, disk.path
+        self._lock = FileLock(disk.path.with_name(f"{disk.path.name}.lock"))
+        return self
+
+
+class SimulatedDatabase(Database):
+    """Write at once, in the caller's thread, one write a transaction: who waits for the writer's thread waits long."""
+
+    def submit(self, run: Callable[[Connection], T]) -> Future[T]:
+        """Run what `write` would run, and tell how it ended."""
+        return run_now(self, run)
+
+
+class ServerMachine(httpx.BaseTransport):
+    """Run the server. `on` tells whether it answers; `bugs` are what no handler of its own caught."""
+
+    def __init__(self, disk: Disk, *, timeline: Timeline, app: FastAPI, store: SimulatedStore, ids: Ids, keys: Path):
+        self.disk, self._timeline, self._app, self._store = disk, timeline, app, store
+        self._ids, self._keys = ids, keys
+        self.bugs: list[str] = []
+        self.deaths = 0
+        self.died: Callable[[], None] = lambda: None
+        self._start()
+
+    def _start(self) -> None:
+        self._loop = Loop()
+        services = open_services(
+            self.disk.path,
+            folder=self._keys,
+            clock=self._timeline.clock,
+            ids=self._ids,
+            opened=lambda _where: SimulatedDatabase(self._store.place(self.disk)),
+        )
+        services = replace(services, known_keys=KeyCache(monotonic=self._timeline.seconds))
+        self.services: Services = with_admission(services, None)
+        attend(self._app, self.services)
+        self.on = True
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request at this instant, or die over it."""
+        if not self.on:
+            raise httpx.ConnectError("the server is down", request=request)
+        try:
+            return self._loop.run(self._answer(request))
+        except ProcessDied:
+            self.cut()
+            raise httpx.ReadError("the server died", request=request) from None
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        try:
+            answer = await httpx.ASGITransport(self._app).handle_async_request(request)
+            body = await answer.aread()
+        except (Exception, asyncio.CancelledError) as bug:
+            self.bugs.append(f"{request.method} {request.url.path}: {type(bug).__name__}: {bug}")
+            return httpx.Response(500, text="Internal Server Error", request=request)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=body, request=request)
+
+    def run(self, job: Callable[[Services], T]) -> T | None:
+        """Run a job of the server's own; None = it is down, or died over it."""
+        if not self.on:
+            return None
+        try:
+            return job(self.services)
+        except ProcessDied:
+            self.cut()
+            return None
+
+    def cut(self) -> None:
+        """Let the power fail, now."""
+        if self.on:
+            self.disk.cut()
+            self.on = False
+            self.deaths += 1
+            self.died()
+
+    def restart(self) -> None:
+        """Start on what the disk holds; nothing where it runs."""
+        if not self.on:
+            self._end()
+            self.disk.restore()
+            self._start()
+
+    def stop(self) -> None:
+        """End it."""
+        self._end()
+
+    def _end(self) -> None:
+        assert self.services.admission is not None
+        self._loop.run(self.services.admission.aclose())
+        self.services.admission.close()
+        self.services.database.close()
+        self._loop.close()
+
+
+class TillMachine:
+    """Run a till with what stands around it: line, terminal, clock and strand live on when it dies."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        till_id: str,
+        store_id: str,
+        key: str,
+        code_key: bytes,
+        app_key: str,
+        timeline: Timeline,
+        line: Line,
+        terminal: Terminal,
+        ids: Ids,
+    ) -> None:
+        self.disk, self.id, self.store_id = disk, till_id, store_id
+        self._key, self._code_key, self._ids, self._timeline = key, code_key, ids, timeline
+        self.line, self.terminal, self.clock = line, terminal, TillClock(timeline.clock)
+        self.strand: Strand = timeline.strand(till_id)
+        self.app_client = ServerClient(ADDRESS, app_key, transport=line, monotonic=timeline.seconds)
+        self.deaths = 0
+        self.on = True
+        self.database: TillDatabase
+        self.engine: SyncEngine
+        self.till: Till = self._start()
+
+    def _start(self) -> Till:
+        return open_till(
+            self.disk.path,
+            till_id=self.id,
+            store_id=self.store_id,
+            clock=self.clock,
+            ids=self._ids,
+            code_key=self._code_key,
+            connect=self._connect,
+            payments=self.terminal,
+            disk=self.disk.driver,
+            busy_timeout_ms=0,
+        )
+
+    def _connect(self, database: TillDatabase) -> ServerHeadOffice:
+        self.database = database
+        self._client = ServerClient(ADDRESS, self._key, transport=self.line, monotonic=self._timeline.seconds)
+        self.engine = SyncEngine(database, self._client, clock=self.clock, rng=random.Random(0))
+        return ServerHeadOffice(self._client, self.engine)
+
+    def cut(self) -> None:
+        """Let the power fail, now; what is under way dies where it waits."""
+        if self.on:
+            self.disk.cut()
+            self.on = False
+            self.deaths += 1
+            self.strand.kill()
+
+    def died(self) -> None:
+        """Note that the power failed in the middle of a commit."""
+        self.disk.cut()
+        self.deaths += self.on
+        self.on = False
+
+    def start(self) -> None:
+        """Start on what the disk holds."""
+        self.stop()
+        self.disk.restore()
+        self.till = self._start()
+        self.on = True
+
+    def put_back(self, image: Path) -> None:
+        """Start on an older image of the disk."""
+        self.stop()
+        self.disk.put_back(image)
+        self.till = self._start()
+        self.on = True
+
+    def stop(self) -> None:
+        """End the till's process."""
+        self.till.close()
+        self._client.close()
+
+
+def lay_out(template: Path, folder: Path, *, name: str, rng: random.Random) -> Disk:
+    """Return a new disk with a migrated, empty database on it."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+    disk = Disk(folder, name, rng)
+    shutil.copy(template / name, disk.path)
+    return disk

@@ -1,0 +1,145 @@
+"""Be everybody who asks the server straight: customers in the chain's app, headquarters, and the server's own jobs."""
+
+import random
+from typing import Any
+
+from app.domain.refusals import Refusal, RefusalCode
+from app.services.ports import Offline
+from server.jobs import run_due
+from server.simulation import shop
+from server.simulation.chain import Chain
+from server.simulation.machines import TillMachine
+from server.simulation.plan import Event
+from server.simulation.truth import Promise, hold
+
+THINGS = ("life", "life", "stock", "total", "per member", "budget", "benefit", "price", "zone", "coins", "revoke")
+ZONES = ("Asia/Shanghai", "America/New_York", "Pacific/Kiritimati")
+Json = dict[str, Any]
+
+
+class Office:
+    """Act at the server of a chain. `claims` and `top_ups` are the requests that were made, by their ids."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain, self.truth = chain, chain.truth
+        self.claims: dict[str, Json] = {}
+        self.top_ups: dict[str, tuple[str, str, int]] = {}
+        """Requests that have no answer yet: of whom, how much in words and in minor units."""
+        self._answers: dict[str, Json | Refusal] = {}
+
+    def act(self, event: Event) -> None:
+        """Do one thing, at this instant."""
+        rng = random.Random(event.seed)
+        match event.what:
+            case "claim":
+                self._claim(rng, event)
+            case "top_up":
+                self._top_up(rng, event)
+            case "office":
+                self._headquarters(rng)
+            case "jobs":
+                self.jobs()
+
+    def _order(self, method: str, path: str, body: Any) -> Json | Refusal | None:
+        """Send an order of headquarters; None = no answer came."""
+        try:
+            return self.chain.ask(method, path, key=self.chain.keys.headquarters, body=body)
+        except Offline:
+            return None
+
+    # -------------------------------------------------------------- customers
+
+    def _claim(self, rng: random.Random, event: Event) -> None:
+        """Claim in the app, now and then under the id of an earlier claim."""
+        if self.claims and rng.random() < 0.25:
+            request = rng.choice(list(self.claims)[-20:])
+        else:
+            request = f"q{event.number}"
+            campaigns = [each.id for each in self.chain.table.campaign if each.rule.get("kind") != "automatic"]
+            campaign, member = rng.choice(campaigns), rng.choice(shop.MEMBERS)
+            self.claims[request] = {"request": request, "campaign": campaign, "member": member, "source": "app"}
+        self.ask_claim(request)
+
+    def ask_claim(self, request: str) -> None:
+        """Ask under an id; the customer has the coupon when the answer is there."""
+        body = self.claims[request]
+        try:
+            answer = self.chain.ask("POST", "/v1/claims", key=self.chain.keys.app, body=body)
+        except Offline:
+            self.chain.note("app", "claim", "no answer")
+            return
+        self.chain.note("app", "claim", answer.code.value if isinstance(answer, Refusal) else "ok")
+        if isinstance(answer, Refusal) and answer.code is RefusalCode.BUSY:
+            return
+        first = self._answers.setdefault(request, answer)
+        hold(first == answer, "I10", f"{request} was answered {first}, then {answer}")
+        if not isinstance(answer, Refusal):
+            rule = next(each.rule for each in self.chain.table.campaign if each.id == body["campaign"])
+            bearer = bool(rule.get("bearer"))
+            promise = Promise(answer["coupon"], body["campaign"], body["member"], bearer, answer["code"])
+            self.truth.promise(promise)
+
+    def _top_up(self, rng: random.Random, event: Event) -> None:
+        minor = rng.choice([1000, 5000])
+        self.top_ups[f"u{event.number}"] = (rng.choice(shop.MEMBERS), f"{minor // 100}.00", minor)
+        self.ask_top_up(f"u{event.number}")
+
+    def ask_top_up(self, request: str) -> None:
+        """Top up under an id until there is an answer; the money was paid in before."""
+        member, amount, minor = self.top_ups[request]
+        answer = self._order("POST", f"/v1/members/{member}/top-ups", {"request": request, "amount": amount})
+        self.chain.note("office", "top_up", "no answer" if answer is None else "ok")
+        if answer is not None and not isinstance(answer, Refusal):
+            self.truth.put_in[f"value:{member}"] += minor
+            del self.top_ups[request]
+
+    # -------------------------------------------------------------- headquarters
+
+    def _headquarters(self, rng: random.Random) -> None:
+        campaign = rng.choice(self.chain.table.campaign)
+        path, choose = f"/v1/campaigns/{campaign.id}", rng.choice
+        what = choose(THINGS)
+        match what:
+            case "life":
+                step = choose(["pause", "resume", "resume", "resume", "end"]) if rng.random() < 0.2 else "resume"
+                self._order("POST", f"{path}/{step}", {})
+            case "stock":
+                self._order("POST", f"{path}/stock", {"by": choose([-2, 1, 5])})
+            case "total":
+                self._order("PATCH", path, {"stock": choose([0, 1, 3, 10])})
+            case "per member":
+                self._order("PATCH", path, {"per_member": choose([1, 2, 5])})
+            case "budget":
+                # Also of a campaign that had none, whose discounts are on their way already.
+                self._order("PATCH", path, {"budget": choose(["1.00", "5.00", "20.00", "500.00"])})
+            case "benefit":
+                self._order("PATCH", path, {"benefit": choose(shop.BENEFITS)})
+            case "price":
+                self._order("POST", "/v1/products", [{"sku": "A", "price": choose(shop.PRICES)}])
+            case "zone":
+                self._order("PUT", f"/v1/stores/{choose(['s1', 's2'])}", {"zone": choose(ZONES)})
+            case "coins":
+                coins = {"cash_rounding": choose(["0.00", "0.05", "1.00"]), "lock_timeout_s": 30}
+                self._order("PUT", "/v1/chain", {"currency": "CNY", "zone": "Asia/Shanghai", **coins})
+            case "revoke":
+                self._revoke(rng)
+        self.chain.note("office", "headquarters", what)
+
+    def _revoke(self, rng: random.Random) -> None:
+        if self.truth.promised:
+            name = rng.choice(list(self.truth.promised))
+            answer = self._order("POST", f"/v1/coupons/{name}/revoke", {"reason": "a test"})
+            if answer is None:
+                self.truth.perhaps_revoked.add(name)
+            elif not isinstance(answer, Refusal):
+                self.truth.revoked.add(name)
+
+    def reclaim(self, part: TillMachine) -> None:
+        """Declare a till lost, and take back what it may spend."""
+        self.truth.disaster(part.id).reclaimed = True
+        answer = self._order("POST", f"/v1/tills/{part.id}/reclaim", {"reason": "lost"})
+        self.chain.note("office", "reclaim", "no answer" if answer is None else "ok")
+
+    def jobs(self) -> None:
+        """Let the server walk its patrols."""
+        self.chain.server.run(run_due)

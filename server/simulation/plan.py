@@ -1,0 +1,105 @@
+"""Draw what is to happen in one seed, before anything does: who does what when, and what goes wrong.
+
+Each event carries a seed of its own for whatever it decides. So an event that is taken out leaves the others what they
+were, and a failing run can be made smaller.
+"""
+
+import random
+from dataclasses import dataclass
+
+from server.simulation.network import Weather
+
+SHORTEST_CUT_MS, LONGEST_CUT_MS = 5_000, 66 * 60_000
+DAY_MS = 86_400_000
+
+AT_TILL = {
+    "sell": 34,
+    "pay": 7,
+    "cancel": 3,
+    "resolve": 4,
+    "refund": 9,
+    "refund_again": 2,
+    "checkout_again": 3,
+    "late_money": 1,
+    "give": 8,
+    "lease": 9,
+    "unlease": 2,
+    "take_home": 6,
+    "return_home": 2,
+    "resume": 2,
+    "sync": 16,
+}
+AT_SERVER = {"claim": 9, "top_up": 3, "office": 5, "jobs": 6}
+FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "server_commit": 24, "server_power": 6}
+FAULTS |= {"clock": 12, "disk_full": 10}
+DISASTERS = {"reclaim": 6, "roll_back": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Say what is to happen at `time_ms`; `who` is a till's number, `seed` decides everything in it.
+
+    `number` is its name for good: ids are made of it, so they stay what they are when other events are taken out.
+    """
+
+    number: int
+    time_ms: int
+    what: str
+    who: int
+    seed: int
+
+    @property
+    def is_operation(self) -> bool:
+        """Tell whether it is a business action; else it is something that goes wrong."""
+        return self.what in AT_TILL or self.what in AT_SERVER
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Hold what a seed is: its chain's seed, its weather, its events in order."""
+
+    seed: int
+    chain_seed: int
+    weather: Weather
+    silence: float
+    push_max: int | None
+    events: tuple[Event, ...]
+    has_disasters: bool
+
+
+def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> Plan:
+    """Draw so many operations with their faults; one seed of five has disasters, where it is not said."""
+    rng = random.Random(seed)
+    chain_seed = rng.getrandbits(32)
+    bad = rng.random() < 0.2 if disasters is None else disasters
+    calm = rng.random() < 0.1
+    weather = Weather() if calm else _weather(rng)
+    silence = rng.choice([0.0, 0.1, 0.3])
+    push_max = rng.choice([None, None, None, 1, 3])
+    gap_ms = rng.choice([4_000, 20_000, 90_000])
+    often = 0.0 if calm else rng.choice([0.01, 0.04, 0.1])
+    events: list[Event] = []
+    time_ms = 1_000
+    kinds = {**AT_TILL, **AT_SERVER}
+    faults = {**FAULTS, **(DISASTERS if bad else {})}
+    for _ in range(operations):
+        time_ms += round(rng.expovariate(1 / gap_ms))
+        events.append(_event(rng, len(events), time_ms, kinds=kinds))
+        while rng.random() < often:
+            events.append(_event(rng, len(events), time_ms + rng.randint(0, gap_ms), kinds=faults))
+    events.sort(key=lambda event: event.time_ms)
+    return Plan(seed, chain_seed, weather, silence, push_max, tuple(events), bad)
+
+
+def _weather(rng: random.Random) -> Weather:
+    return Weather(
+        drop=rng.choice([0.0, 0.02, 0.1, 0.3]),
+        double=rng.choice([0.0, 0.05, 0.15]),
+        portal=rng.choice([0.0, 0.02]),
+        slow=rng.choice([0.0, 0.1, 0.5]),
+    )
+
+
+def _event(rng: random.Random, number: int, time_ms: int, *, kinds: dict[str, int]) -> Event:
+    what = rng.choices(list(kinds), list(kinds.values()))[0]
+    return Event(number, time_ms, what, rng.randrange(1000), rng.getrandbits(32))

@@ -1,0 +1,113 @@
+"""Run one seed from its plan to its end, hold the truth against the books, and tell how it went."""
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from server.simulation.cashier import Cashiers
+from server.simulation.chain import Chain, Ground
+from server.simulation.checking import Watch, compare
+from server.simulation.faults import Faults
+from server.simulation.machines import TillMachine
+from server.simulation.office import Office
+from server.simulation.plan import AT_SERVER, AT_TILL, Event, Plan
+from server.simulation.truth import Broken, hold
+
+QUEUE_MAX = 3
+"""Customers who wait at one till; more go away."""
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Tell how a seed went: how many operations, how each ended, and what was violated ("" = nothing)."""
+
+    seed: int
+    operations: int
+    violation: str
+    digest: str
+    seen: Counter[str] = field(default_factory=Counter)
+    trace: tuple[str, ...] = ()
+
+    def without_trace(self) -> "Outcome":
+        """Return the same, without its trace."""
+        return replace(self, trace=())
+
+
+def run_plan(ground: Ground, plan: Plan, *, without: Collection[int] = ()) -> Outcome:
+    """Run a plan, without some of its events."""
+    violation = ""
+    with ground.chain(plan) as chain:
+        run = _Run(chain)
+        try:
+            run.play([event for event in plan.events if event.number not in without])
+        except Broken as broken:
+            violation = str(broken)
+        except Exception as bug:
+            place = traceback.extract_tb(bug.__traceback__)[-1]
+            violation = f"{type(bug).__name__} in {place.name}:{place.lineno}: {str(bug)[:300]}"
+    return Outcome(plan.seed, run.operations, violation, chain.trace.digest, chain.seen, tuple(chain.trace.lines))
+
+
+class _Run:
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        self.cashiers, self.office = Cashiers(chain), Office(chain)
+        self.faults = Faults(chain, self.cashiers, self.office)
+        self.watch = Watch(chain)
+        self.operations = 0
+
+    def play(self, events: Collection[Event]) -> None:
+        """Do everything, heal everything, compare."""
+        for event in events:
+            self.chain.timeline.at(event.time_ms, partial(self._do, event))
+        self.chain.timeline.run()
+        self._heal()
+        compare(self.chain)
+        hold(self.chain.server.bugs == [], "bug", self.chain.server.bugs[:3])
+
+    def _do(self, event: Event) -> None:
+        if event.what in AT_TILL:
+            part = self.chain.till(event.who)
+            if part.strand.queued < QUEUE_MAX:
+                self.operations += 1
+                self.cashiers.act(part, event)
+        elif event.what in AT_SERVER:
+            self.operations += 1
+            self.office.act(event)
+        else:
+            self.faults.strike(event)
+        self.watch.raise_found()
+
+    # -------------------------------------------------------------- the end
+
+    def _heal(self) -> None:
+        """Put everything right, let everybody finish what was begun, and let all timers run out."""
+        chain, timeline = self.chain, self.chain.timeline
+        chain.weather.heal()
+        chain.server.disk.disarm()
+        chain.server.disk.fill(full=False)
+        chain.server.restart()
+        for part in chain.tills:
+            part.disk.disarm()
+            part.disk.fill(full=False)
+            part.clock.skew(-part.clock.error)
+            part.line.cut_until_ms = 0
+            part.terminal.silence = 0.0
+        for request in list(self.office.top_ups):
+            self.office.ask_top_up(request)
+        for request in self.office.claims:
+            self.office.ask_claim(request)
+        for step in (self.cashiers.wake, self.cashiers.finish, self.cashiers.give_back):
+            self._everywhere(step)
+        for _ in range(2):
+            timeline.after(HOUR_MS, self.office.jobs)
+            timeline.run()
+            self._everywhere(self.cashiers.close)
+
+    def _everywhere(self, step: Callable[[TillMachine], None]) -> None:
+        for part in self.chain.tills:
+            part.strand.do(partial(step, part))
+        self.chain.timeline.run()

@@ -1,0 +1,69 @@
+"""Say which branches a long run must have gone through: a rule that was never tried was not shown to hold."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+ENOUGH_OPERATIONS = 20_000
+"""A run of so many operations is bad where a branch is missing."""
+
+BRANCHES: Mapping[str, tuple[str, ...]] = {
+    "request lost": ("line: request lost",),
+    "answer lost": ("line: answer lost",),
+    "request doubled": ("line: request doubled",),
+    "line cut": ("line: cut",),
+    "captive portal": ("line: portal",),
+    "DUP": ("push: DUP",),
+    "GAP": ("push: GAP",),
+    "late payment": ("push: CONFLICT late_payment",),
+    "illegal step told": ("push: CONFLICT illegal_transition",),
+    "late use": ("finding: late_use",),
+    "OVER": ("finding: overdraft",),
+    "member over the limit": ("finding: member_limit",),
+    "rolled-back disk noticed": ("finding: ledger_rows_lost", "finding: ledger_fork"),
+    "till died before a commit": ("died before a commit",),
+    "till died after a commit": ("died after a commit",),
+    "till died while it waited": ("died while it waited",),
+    "server died": ("server: died",),
+    "disk full": ("DiskFull",),
+    "receipt found not shown": ("interrupted: receipt_not_shown",),
+    "payment found unknown": ("interrupted: payment_unknown",),
+    "refund found unanswered": ("interrupted: refund_unanswered",),
+    "terminal does not answer": ("pay: PaymentPending",),
+    "payment declined": ("pay: Cancelled",),
+    "paid too late": ("pay: illegal_transition",),
+    "sold by a hold": ("checkout: HELD held",),
+    "sold by own rights": ("checkout: OPEN own rights",),
+    "needs the server": ("checkout: needs_online",),
+    "coupon used already": ("quote: coupon already_used",),
+    "coupon at home elsewhere": ("quote: coupon leased_elsewhere", "take_home: leased_elsewhere"),
+    "home moved": ("take_home: ok",),
+    "home returned": ("return_home: ok",),
+    "stock lent": ("lease stock: granted",),
+    "value lent": ("lease value: granted",),
+    "uses lent": ("lease uses: granted",),
+    "budget lent": ("lease budget: granted",),
+    "lease refused": ("lease stock: out_of_stock",),
+    "lease asked for again": ("resume: granted",),
+    "lease given back": ("unlease: ok",),
+    "coupon given at the till": ("give: ok",),
+    "refund decided by the till": ("refund: decided by till",),
+    "refund decided by the server": ("refund: decided by server",),
+    "refund refused": ("refund: not_refundable", "refund: invalid_quantity"),
+    "claimed": ("claim: ok",),
+    "claim refused": ("claim: already_claimed",),
+    "out of stock": ("claim: out_of_stock",),
+    "rights reclaimed": ("reclaim: ok",),
+}
+"""By the name of each branch, the ends of what is counted when it is gone through."""
+
+
+def counted(seen: Counter[str]) -> dict[str, int]:
+    """Return how often each branch was gone through."""
+    return {
+        branch: sum(times for how, times in seen.items() if how.endswith(ends)) for branch, ends in BRANCHES.items()
+    }
+
+
+def missing(seen: Counter[str], operations: int) -> list[str]:
+    """Return the branches that a run of that length should have gone through, and has not."""
+    return [] if operations < ENOUGH_OPERATIONS else [name for name, times in counted(seen).items() if not times]

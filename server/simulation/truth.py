@@ -1,0 +1,110 @@
+"""Note what physically happened: receipts, refunds, promises, money in hand; nothing of how the books are kept.
+
+What the terminals took, they know themselves. `checking.py` holds all of it against the books.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from app.services.api import PaidOrder, RefundDone
+
+
+class Broken(Exception):
+    """Say that something happened that must never happen; `invariant` names it as PROTOCOL 8 does."""
+
+    def __init__(self, invariant: str, what: str) -> None:
+        super().__init__(f"{invariant}: {what}")
+        self.invariant = invariant
+
+
+def hold(condition: object, invariant: str, what: object) -> None:
+    """Raise Broken where the condition does not hold."""
+    if not condition:
+        raise Broken(invariant, str(what))
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Remember a coupon that somebody was promised: of which campaign, to whom, and whether whoever bears it has it."""
+
+    coupon_id: str
+    campaign_id: str
+    member_id: str
+    bearer: bool
+    code: str
+
+
+@dataclass(slots=True)
+class Disaster:
+    """Remember what befell a till.
+
+    `since_ms` is when the image was made that its disk was rolled back to, None = it was not; `reclaimed` = its rights
+    were taken back by headquarters, or perhaps were.
+    """
+
+    since_ms: int | None = None
+    at_ms: int = 0
+    reclaimed: bool = False
+
+
+@dataclass
+class Truth:
+    """Hold what people have in their hands and saw.
+
+    `till_of` and `paid_at_ms` say where and when a receipt was handed out, `order_till` where an order was begun.
+    `late_cash` is money that was put aside for an order that was off; `unsure` are orders whose till died, or had
+    a full disk, with cash for them on the counter. `put_in` is what was put on accounts from outside.
+    """
+
+    receipts: dict[str, PaidOrder] = field(default_factory=dict)
+    till_of: dict[str, str] = field(default_factory=dict)
+    paid_at_ms: dict[str, int] = field(default_factory=dict)
+    order_till: dict[str, str] = field(default_factory=dict)
+    late_cash: Counter[str] = field(default_factory=Counter)
+    unsure: set[str] = field(default_factory=set)
+    refunds: dict[str, RefundDone] = field(default_factory=dict)
+    refund_till: dict[str, str] = field(default_factory=dict)
+    promised: dict[str, Promise] = field(default_factory=dict)
+    given_at: dict[str, tuple[str, int]] = field(default_factory=dict)
+    revoked: set[str] = field(default_factory=set)
+    perhaps_revoked: set[str] = field(default_factory=set)
+    put_in: Counter[str] = field(default_factory=Counter)
+    disasters: dict[str, Disaster] = field(default_factory=dict)
+
+    def receipt(self, done: PaidOrder, till_id: str, now_ms: int) -> None:
+        """Hand a receipt out; handed out again, it is the same, but by a till whose disk has forgotten the first."""
+        first = self.receipts.setdefault(done.order_id, done)
+        if first.receipt != done.receipt:
+            hold(self._has_forgotten(till_id, done.order_id), "I7", f"another receipt for {done.order_id}")
+            self.receipts[done.order_id] = done
+            del self.paid_at_ms[done.order_id]
+        paid_minor = sum(tender.amount_minor for tender in done.tenders)
+        hold(paid_minor == done.quote.payable_minor, "I6", f"{done.order_id} took {paid_minor}")
+        self.till_of[done.order_id] = till_id
+        self.paid_at_ms.setdefault(done.order_id, now_ms)
+
+    def _has_forgotten(self, till_id: str, order_id: str) -> bool:
+        since_ms = self.disaster_of(till_id).since_ms
+        return since_ms is not None and self.paid_at_ms[order_id] >= since_ms
+
+    def refund(self, done: RefundDone, till_id: str) -> None:
+        """Pay a refund out; asked again, it is the same, and nothing is paid again."""
+        back_minor = sum(tender.amount_minor for tender in done.refund.tenders)
+        hold(back_minor == done.refund.amount_minor, "I6", f"{done.request_id} paid {back_minor}")
+        first = self.refunds.setdefault(done.request_id, done)
+        same = (first.refund, first.order_id) == (done.refund, done.order_id)
+        hold(same, "I7", f"another answer to {done.request_id}")
+        self.refund_till[done.request_id] = till_id
+
+    def promise(self, promise: Promise) -> None:
+        """Promise a coupon; the same again is the same."""
+        first = self.promised.setdefault(promise.coupon_id, promise)
+        hold(first == promise, "I10", f"{promise.coupon_id} was promised to somebody else")
+
+    def disaster_of(self, till_id: str) -> Disaster:
+        """Return what befell a till, perhaps nothing."""
+        return self.disasters.get(till_id) or Disaster()
+
+    def disaster(self, till_id: str) -> Disaster:
+        """Return what befell a till, to be written on."""
+        return self.disasters.setdefault(till_id, Disaster())
