@@ -19,7 +19,8 @@ from app.domain.money import Currency
 from server.db import portable
 from server.db.schema import account, campaign, coupon, ledger_entry, orders, refund, till
 from server.services import accounts, findings
-from server.services.audit_checks import SOLD, checks
+from server.services.audit_checks import checks
+from server.services.audit_orders import SOLD
 from server.services.context import Context
 from server.services.entries import Unreadable, paid_minor, read_body
 from server.services.ingest import true_entry_id
