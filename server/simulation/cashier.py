@@ -407,7 +407,7 @@ class Cashiers:
 
     def finish(self, part: TillMachine) -> None:
         """Bring everything to an end that waits at a till, once nothing is wrong any more."""
-        self.sync_at_last(part)
+        self.close(part)
         self.clear_up(part)
         for each in part.till.interrupted():
             hold(each.kind is InterruptedKind.OPEN_HOLD, "I16", f"{part.id}: {each} stays")
@@ -428,10 +428,6 @@ class Cashiers:
         self.close(part)
 
     def close(self, part: TillMachine) -> None:
-        """Sync until nothing is left to tell."""
-        self.sync_at_last(part)
-
-    def sync_at_last(self, part: TillMachine) -> None:
         """Sync where nothing is wrong with the line: what keeps a till from it is a disaster, and known."""
         try:
             self.sync(part)

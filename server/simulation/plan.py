@@ -32,7 +32,7 @@ AT_TILL = {
 AT_SERVER = {"claim": 9, "top_up": 3, "office": 5, "jobs": 6}
 FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "server_commit": 24, "server_power": 6}
 FAULTS |= {"clock": 12, "disk_full": 10}
-DISASTERS = {"reclaim": 6, "roll_back": 3}
+DISASTERS = {"reclaim": 20, "roll_back": 20}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,7 @@ def _weather(rng: random.Random) -> Weather:
         drop=rng.choice([0.0, 0.02, 0.1, 0.3]),
         double=rng.choice([0.0, 0.05, 0.15]),
         portal=rng.choice([0.0, 0.02]),
+        stale=rng.choice([0.0, 0.0, 0.03]),
         slow=rng.choice([0.0, 0.1, 0.5]),
     )
 

@@ -12,6 +12,7 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "request doubled": ("line: request doubled",),
     "line cut": ("line: cut",),
     "captive portal": ("line: portal",),
+    "stale answer": ("line: stale answer",),
     "DUP": ("push: DUP",),
     "GAP": ("push: GAP",),
     "late payment": ("push: CONFLICT late_payment",),
