@@ -21,8 +21,8 @@ AT_TILL = {
     "refund_again": 2,
     "checkout_again": 3,
     "late_money": 1,
-    "give": 8,
-    "lease": 9,
+    "give": 9,
+    "lease": 14,
     "unlease": 2,
     "take_home": 6,
     "return_home": 2,
@@ -77,7 +77,7 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> P
     silence = rng.choice([0.0, 0.1, 0.3])
     push_max = rng.choice([None, None, None, 1, 3])
     gap_ms = rng.choice([4_000, 20_000, 90_000])
-    often = 0.0 if calm else rng.choice([0.01, 0.04, 0.1])
+    often = 0.0 if calm else rng.choice([0.02, 0.05, 0.1])
     events: list[Event] = []
     time_ms = 1_000
     kinds = {**AT_TILL, **AT_SERVER}
@@ -96,7 +96,7 @@ def _weather(rng: random.Random) -> Weather:
         drop=rng.choice([0.0, 0.02, 0.1, 0.3]),
         double=rng.choice([0.0, 0.05, 0.15]),
         portal=rng.choice([0.0, 0.02]),
-        stale=rng.choice([0.0, 0.0, 0.03]),
+        stale=rng.choice([0.0, 0.02, 0.05]),
         slow=rng.choice([0.0, 0.1, 0.5]),
     )
 

@@ -14,7 +14,6 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "captive portal": ("line: portal",),
     "stale answer": ("line: stale answer",),
     "DUP": ("push: DUP",),
-    "GAP": ("push: GAP",),
     "late payment": ("push: CONFLICT late_payment",),
     "illegal step told": ("push: CONFLICT illegal_transition",),
     "late use": ("finding: late_use",),

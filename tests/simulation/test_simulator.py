@@ -70,7 +70,7 @@ def test_a_long_run_that_never_went_through_a_branch_is_bad() -> None:
     seen = Counter({ends[0]: 1 for ends in BRANCHES.values()})
     assert missing(seen, ENOUGH_OPERATIONS) == []
 
-    del seen["push: GAP"]
+    del seen["push: DUP"]
 
-    assert missing(seen, ENOUGH_OPERATIONS) == ["GAP"]
+    assert missing(seen, ENOUGH_OPERATIONS) == ["DUP"]
     assert missing(seen, ENOUGH_OPERATIONS - 1) == []
