@@ -16,6 +16,7 @@ from server.db.errors import DatabaseBusy, DatabaseDamaged, DatabaseReadOnly, Da
 from server.db.lock import FileLock
 
 READERS_MAX = 16
+_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
 
 
 class Sqlite:
@@ -72,7 +73,7 @@ def _engine(connect: Callable[[], sqlite3.Connection], *, begin: str, query_only
         # We say BEGIN ourselves: the driver's own begins late and deferred, so two writers would both fail at commit.
         connection.isolation_level = None
         cursor = connection.cursor()
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"query_only={int(query_only)}"):
+        for pragma in (*_PRAGMAS, f"query_only={int(query_only)}"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

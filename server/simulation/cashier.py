@@ -6,7 +6,7 @@ and is no violation; the books are held against the truth for that.
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.domain.basket import Cover
@@ -48,6 +48,21 @@ class Basket:
     till_id: str
     request: BasketRequest
     stored_minor: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRights:
+    """List what a till may spend by itself: campaigns' stock, members' value, cards' uses, coupons."""
+
+    campaigns: list[str]
+    members: list[str]
+    cards: list[str]
+    coupons: list[str]
+
+    @property
+    def any(self) -> bool:
+        """Tell whether there is something that a sale may draw on."""
+        return bool(self.members or self.cards or self.coupons)
 
 
 class Cashiers:
@@ -136,7 +151,9 @@ class Cashiers:
     # -------------------------------------------------------------- selling
 
     def _basket(self, part: TillMachine, rng: random.Random) -> BasketRequest:
-        member = rng.choice([None, *shop.MEMBERS])
+        own = self._own_rights(part)
+        alone = own.any and rng.random() < 0.5
+        member = rng.choice([None, *(own.members if alone else shop.MEMBERS)])
         skus = [rng.choice("AABBCWWS") for _ in range(rng.randint(1, 4))]
         lines = tuple(
             BasketLine(sku, rng.choice([123, 735, 2500]) if sku == "W" else rng.choice([1, 1, 2, 3]) * 1000)
@@ -146,9 +163,26 @@ class Cashiers:
             Cover(card, number)
             for number, line in enumerate(lines, start=1)
             for card, who, sku, _ in shop.CARDS
-            if (who, sku) == (member, line.sku) and rng.random() < 0.5
+            if sku == line.sku and (card in own.cards if alone else who == member and rng.random() < 0.5)
         )
+        if alone:
+            return BasketRequest(
+                member, lines, tuple(own.coupons[-1:]), covers=covers[:1], promotions=rng.random() < 0.5
+            )
         return BasketRequest(member, lines, self._coupons(part, rng, member), covers=covers)
+
+    def _own_rights(self, part: TillMachine) -> OwnRights:
+        """Look what a till may spend by itself, as its cashier does who wants to sell without a line."""
+        with part.database.read() as conn:
+            leases = conn.exec_driver_sql(
+                "SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN' AND used + held < qty ORDER BY 1"
+            ).fetchall()
+            coupons = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME' ORDER BY 1").fetchall()
+        by_kind: dict[str, list[str]] = {"stock": [], "value": [], "uses": [], "budget": []}
+        for (account_id,) in leases:
+            kind, _, owner = account_id.partition(":")
+            by_kind[kind].append(owner)
+        return OwnRights(by_kind["stock"], by_kind["value"], by_kind["uses"], [row[0] for row in coupons])
 
     def _coupons(self, part: TillMachine, rng: random.Random, member: str | None) -> tuple[str, ...]:
         """Choose coupons that the customer has on the phone; now and then one that is somebody else's, or used."""
@@ -158,7 +192,7 @@ class Cashiers:
         usable = [each.coupon_id for each in fresh[-40:] if each.bearer or each.member_id == member]
         here = [name for name, (till_id, _) in self.truth.given_at.items() if till_id == part.id and name in usable]
         use = rng.sample(usable, min(len(usable), rng.randint(1, 2)))
-        use += [name for name in here[-1:] if name not in use]
+        use += here[-1:] if rng.random() < 0.5 else []
         if self.truth.promised and rng.random() < 0.05:
             use.append(rng.choice(list(self.truth.promised)))
         return tuple(dict.fromkeys(use))
@@ -175,12 +209,14 @@ class Cashiers:
                 self.chain.note(part.id, "quote", f"{'coupon' if name in request.use else 'card'} {reason.code.value}")
             use = tuple(name for name in request.use if name not in priced.refused)
             covers = tuple(cover for cover in request.covers if cover.card_id not in priced.refused)
-            request = BasketRequest(request.member_id, request.lines, use, covers=covers)
+            request = replace(request, use=use, covers=covers)
             again = part.till.quote(request)
             priced = priced if isinstance(again, Refusal) else again
         stored = 0
-        if request.member_id is not None and priced.payable_minor and rng.random() < 0.3:
+        lent = request.member_id in self._own_rights(part).members
+        if request.member_id is not None and priced.payable_minor and rng.random() < (0.7 if lent else 0.3):
             stored = rng.choice([priced.payable_minor, rng.randint(1, priced.payable_minor)])
+            stored = min(stored, 2000) if lent else stored
         order_id = f"o{event.number}"
         self.baskets[order_id] = Basket(part.id, request, stored)
         self.truth.order_till[order_id] = part.id
@@ -291,7 +327,7 @@ class Cashiers:
         known = mine if rng.random() < 0.7 else list(self.truth.receipts)
         if not known:
             return
-        order_id = rng.choice(known[-30:])
+        order_id = rng.choice(known[-8:])
         lines = None
         if rng.random() < 0.6:
             sold = self.truth.receipts[order_id].quote.lines
@@ -326,8 +362,9 @@ class Cashiers:
         if waiting and rng.random() < 0.5:
             self.ask_gift(part, rng.choice(waiting))
             return
-        campaigns = [each for each in self.chain.table.campaign if each.rule.get("kind") != "automatic"]
-        campaign = rng.choice(campaigns).id
+        campaigns = [each.id for each in self.chain.table.campaign if each.rule.get("kind") != "automatic"]
+        lent = self._own_rights(part).campaigns
+        campaign = rng.choice(lent if lent and rng.random() < 0.8 else campaigns)
         self.gifts[f"g{event.number}"] = (part.id, campaign, rng.choice(shop.MEMBERS))
         self.ask_gift(part, f"g{event.number}")
 
@@ -407,7 +444,7 @@ class Cashiers:
 
     def finish(self, part: TillMachine) -> None:
         """Bring everything to an end that waits at a till, once nothing is wrong any more."""
-        self.sync_at_last(part)
+        self.close(part)
         self.clear_up(part)
         for each in part.till.interrupted():
             hold(each.kind is InterruptedKind.OPEN_HOLD, "I16", f"{part.id}: {each} stays")
@@ -428,10 +465,6 @@ class Cashiers:
         self.close(part)
 
     def close(self, part: TillMachine) -> None:
-        """Sync until nothing is left to tell."""
-        self.sync_at_last(part)
-
-    def sync_at_last(self, part: TillMachine) -> None:
         """Sync where nothing is wrong with the line: what keeps a till from it is a disaster, and known."""
         try:
             self.sync(part)

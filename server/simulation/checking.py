@@ -17,6 +17,7 @@ from app.domain.tenders import TenderType
 from app.services.api import PaidOrder
 from app.store import projections
 from server.db import schema
+from server.services.accounts import AVAILABLE, OVER, SPENT
 from server.services.audit import audit
 from server.services.context import Context
 from server.simulation.chain import Chain
@@ -115,6 +116,12 @@ class Books:
         self.accounts, self.tills = rows(schema.account), rows(schema.till)
         self.findings = list(rows(schema.finding).values())
         self.audit = [str(violation) for violation in audit(conn, ctx, everything=True).violations]
+        moved = schema.transfer.c
+        self.late_draws = conn.execute(
+            select(schema.transfer).where(
+                moved.lease_id.is_not(None), moved.target == SPENT, moved.source.in_([AVAILABLE, OVER])
+            )
+        ).all()
         self.late: Mapping[str, list[Row[Any]]] = defaultdict(list)
         self.lost_tills = {found.detail["till"] for found in self.findings if found.kind in LOST_TILL}
         for found in self.findings:
@@ -172,11 +179,14 @@ class _Comparison:
         return self.disaster(till_id).since_ms is not None and till_id in self.books.lost_tills
 
     def may_be_missing(self, till_id: str, at_ms: int) -> bool:
-        """Tell whether what a till did then may be in no book: its disk forgot it, or its word is taken no more."""
+        """Tell whether what a till did then may be in no book: its disk forgot it, or nobody takes its word any more.
+
+        What a stranded till still has waits on it, until it is enrolled anew and carries that over.
+        """
         disaster = self.disaster(till_id)
-        if disaster.since_ms is None or at_ms < disaster.since_ms:
+        if disaster.since_ms is None:
             return False
-        return at_ms <= disaster.at_ms or self.is_lost(till_id)
+        return self.is_lost(till_id) or disaster.since_ms <= at_ms <= disaster.at_ms
 
     @property
     def any_reclaimed(self) -> bool:
@@ -200,6 +210,15 @@ class _Comparison:
         for found in self.books.findings:
             excused = found.kind in allowed or self._is_excused(found)
             hold(excused, "I13", f"{found.kind} {found.key}: {found.detail}")
+        self._late_draws()
+
+    def _late_draws(self) -> None:
+        """Whatever was drawn on a lease that headquarters had taken back stands in a finding."""
+        told = {(found.kind, found.key) for found in self.books.findings}
+        for row in self.books.late_draws:
+            kind = "overdraft" if row.source == OVER else "late_use"
+            name = row.order_id or row.id.rpartition(":")[2]
+            hold((kind, f"{row.account_id}/{name}") in told, "I13", f"{kind} of {row.account_id} by {name} is untold")
 
     def _is_excused(self, found: Row[Any]) -> bool:
         """Tell why there may be a finding with no disaster.

@@ -78,7 +78,8 @@ class Disk:
     def _keep_wal(self, wal: Path, kept: Path) -> None:
         written = wal.read_bytes()
         loose = max(0, len(written) - self._forced)
-        kept.write_bytes(written[: len(written) - loose + (self._rng.randrange(loose + 1) if loose else 0)])
+        lucky = self._rng.choice([0, self._rng.randint(0, loose), loose])
+        kept.write_bytes(written[: len(written) - loose + lucky])
 
     def restore(self) -> None:
         """Start on what was kept at the cut; the connections of before must be closed."""
@@ -131,9 +132,12 @@ class Disk:
             raise
         self.commits += 1
         level = sqlite3.Connection.execute(connection, "PRAGMA synchronous").fetchone()[0]
-        if level >= FULL or self._wal_size() < self._forced:
-            # A checkpoint forces the file out before it begins the WAL anew.
-            self._forced = self._wal_size()
+        size = self._wal_size()
+        if size < self._forced:
+            # It began anew: a checkpoint has forced out what was in it, into the database file.
+            self._forced = 0
+        if level >= FULL:
+            self._forced = size
         self._fail_at(AFTER)
         self.told()
         return answer

@@ -79,8 +79,11 @@ class Faults:
 
     # -------------------------------------------------------------- disasters
 
-    def _reclaim(self, _rng: random.Random, part: TillMachine) -> None:
-        self.office.reclaim(part)
+    def _reclaim(self, rng: random.Random, part: TillMachine) -> None:
+        """Let headquarters give up a till that is silent; it sells on, and tells of it afterwards."""
+        silent_ms = rng.randint(600_000, LONGEST_CUT_MS)
+        self._cut(part, silent_ms)
+        self.chain.timeline.after(rng.randint(0, silent_ms), lambda: self.office.reclaim(part))
 
     def _roll_back(self, rng: random.Random, part: TillMachine) -> None:
         """Make an image of a till's disk, and put it back some time later: no file is left that would tell."""

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import httpx
 
 from server.simulation.timeline import Timeline
+from sync.protocol import HELLO_PATH, PULL_PATH, PUSH_PATH, SANITY_PATH
 
 FASTEST_MS, SLOWEST_MS = 20, 3000
 GIVEN_UP_MS = 5000
 """How long a till waits for an answer that got lost (`sync.client.ANSWER_TIMEOUT_S`)."""
 REFUSED_MS = 1000
+CACHED = frozenset({HELLO_PATH, PUSH_PATH, PULL_PATH, SANITY_PATH})
+"""Paths at which a bad proxy may answer with what was said there before: the till must see that it is old."""
 PORTALS = (b"<html>log in</html>", b"{}", b"[]", b'{"status":"ok"}', b"", b"null")
 
 
@@ -23,11 +26,12 @@ class Weather:
     drop: float = 0.0
     double: float = 0.0
     portal: float = 0.0
+    stale: float = 0.0
     slow: float = 0.0
 
     def heal(self) -> None:
         """Let the lines be good from now on."""
-        self.drop = self.double = self.portal = self.slow = 0.0
+        self.drop = self.double = self.portal = self.stale = self.slow = 0.0
 
 
 class Line(httpx.BaseTransport):
@@ -37,6 +41,7 @@ class Line(httpx.BaseTransport):
         self._timeline, self._server, self.weather = timeline, server, weather
         self.rng = random.Random(0)
         self.cut_until_ms = 0
+        self._last: dict[str, httpx.Response] = {}
         self.seen: Counter[str] = Counter()
         self.told: Callable[[httpx.Request, httpx.Response], None] = lambda _request, _answer: None
 
@@ -55,6 +60,10 @@ class Line(httpx.BaseTransport):
         if rng.random() < weather.portal:
             timeline.wait(FASTEST_MS)
             return self._portal(request)
+        if rng.random() < weather.stale and request.url.path in self._last:
+            timeline.wait(FASTEST_MS)
+            self.seen["stale answer"] += 1
+            return self._last[request.url.path]
         if rng.random() < weather.double:
             self._deliver_again(request)
         if rng.random() < weather.drop:
@@ -65,6 +74,8 @@ class Line(httpx.BaseTransport):
             self._lose("request lost", httpx.ReadTimeout("no answer", request=request))
         answer = self._server.handle_request(request)
         self.told(request, answer)
+        if request.url.path in CACHED and answer.is_success:
+            self._last[request.url.path] = answer
         if rng.random() < weather.drop:
             timeline.wait(GIVEN_UP_MS)
             self._lose("answer lost", httpx.ReadTimeout("no answer", request=request))

@@ -21,8 +21,8 @@ AT_TILL = {
     "refund_again": 2,
     "checkout_again": 3,
     "late_money": 1,
-    "give": 8,
-    "lease": 9,
+    "give": 9,
+    "lease": 14,
     "unlease": 2,
     "take_home": 6,
     "return_home": 2,
@@ -32,7 +32,7 @@ AT_TILL = {
 AT_SERVER = {"claim": 9, "top_up": 3, "office": 5, "jobs": 6}
 FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "server_commit": 24, "server_power": 6}
 FAULTS |= {"clock": 12, "disk_full": 10}
-DISASTERS = {"reclaim": 6, "roll_back": 3}
+DISASTERS = {"reclaim": 20, "roll_back": 20}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> P
     silence = rng.choice([0.0, 0.1, 0.3])
     push_max = rng.choice([None, None, None, 1, 3])
     gap_ms = rng.choice([4_000, 20_000, 90_000])
-    often = 0.0 if calm else rng.choice([0.01, 0.04, 0.1])
+    often = 0.0 if calm else rng.choice([0.02, 0.05, 0.1])
     events: list[Event] = []
     time_ms = 1_000
     kinds = {**AT_TILL, **AT_SERVER}
@@ -96,6 +96,7 @@ def _weather(rng: random.Random) -> Weather:
         drop=rng.choice([0.0, 0.02, 0.1, 0.3]),
         double=rng.choice([0.0, 0.05, 0.15]),
         portal=rng.choice([0.0, 0.02]),
+        stale=rng.choice([0.0, 0.02, 0.05]),
         slow=rng.choice([0.0, 0.1, 0.5]),
     )
 

@@ -100,7 +100,8 @@ class _Run:
             self.office.ask_top_up(request)
         for request in self.office.claims:
             self.office.ask_claim(request)
-        for step in (self.cashiers.wake, self.cashiers.finish, self.cashiers.give_back):
+        # What one till has not told yet may keep another from being answered, so all tell before anybody asks.
+        for step in (self.cashiers.wake, self.cashiers.close, self.cashiers.finish, self.cashiers.give_back):
             self._everywhere(step)
         for _ in range(2):
             timeline.after(HOUR_MS, self.office.jobs)

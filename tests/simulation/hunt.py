@@ -1,0 +1,47 @@
+"""Look for the first seed that notices a planted fault: `python -m tests.simulation.hunt [SEEDS] [NAME...]`
+prints a table."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+from server.simulation.chain import Ground, open_ground
+from server.simulation.plan import draw_plan
+from server.simulation.run import run_plan
+from tests.simulation.mutants import MUTANTS, Mutant
+
+SEEDS_MAX = 200
+OPERATIONS = 300
+
+
+def found_by(ground: Ground, mutant: Mutant, *, seeds: int = SEEDS_MAX) -> tuple[int, str] | None:
+    """Return the first seed that is broken by the fault, and what it broke; None = no one notices it."""
+    with mutant.plant():
+        for seed in range(seeds):
+            outcome = run_plan(ground, draw_plan(seed, OPERATIONS, disasters=mutant.disasters))
+            if outcome.violation:
+                return seed, outcome.violation
+    return None
+
+
+def main(names: list[str], *, seeds: int = SEEDS_MAX) -> int:
+    """Print a line for each fault; 1 = one that is not known to be harmless was not noticed."""
+    logging.disable(logging.CRITICAL)
+    alive = 0
+    with open_ground() as ground:
+        for name in names or MUTANTS:
+            mutant, began_s = MUTANTS[name], time.monotonic()
+            found = None if mutant.harmless else found_by(ground, mutant, seeds=seeds)
+            alive += found is None and not mutant.harmless
+            told = f"seed {found[0]}: {found[1][:150]}" if found else mutant.harmless or "NOT NOTICED"
+            print(f"{name:36} {time.monotonic() - began_s:5.0f} s  {told}", flush=True)
+    print(f"{len(MUTANTS)} faults, {alive} not noticed")
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    most = [int(each) for each in sys.argv[1:] if each.isdecimal()]
+    names = [each for each in sys.argv[1:] if not each.isdecimal()]
+    sys.exit(main(names, seeds=most[0] if most else SEEDS_MAX))
