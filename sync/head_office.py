@@ -122,6 +122,12 @@ class ServerHeadOffice:
             answer = self._client.post("/v1/homes", {"request": request_id, "coupon": coupon_id})
             return answer if isinstance(answer, Refusal) else _understood(_home_granted, answer)
 
+    def bring_home(self, request_id: str) -> tuple[tuple[str, int], ...] | Refusal:
+        """Ask for coupons of this store's members. Raises Offline (perhaps they come; the feed will tell) and Busy."""
+        with self._engine.contact():
+            answer = self._client.post("/v1/homes/of-members", {"request": request_id})
+            return answer if isinstance(answer, Refusal) else _understood(_homes_granted, answer)
+
     def flush(self) -> None:
         """Push everything that is pending, now; return when the server has acknowledged it."""
         self._engine.push_now()
@@ -210,6 +216,10 @@ def _lease_granted(answer: Json) -> LeaseGranted:
 
 def _home_granted(answer: Json) -> HomeGranted:
     return HomeGranted(int(answer["version"]))
+
+
+def _homes_granted(answer: Json) -> tuple[tuple[str, int], ...]:
+    return tuple((str(each["id"]), int(each["version"])) for each in _tables(answer["homes"]))
 
 
 def _sold_order(answer: Json) -> SoldOrderView:

@@ -47,11 +47,15 @@ class GivenCoupon:
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """Count what a till did about its rights behind a session: leases closed and granted, coupons sent home."""
+    """Count what a till did about its rights behind a session.
+
+    Leases `closed` and `granted`; coupons `returned` to the server, and `brought` home to the till.
+    """
 
     closed: int = 0
     granted: int = 0
     returned: int = 0
+    brought: int = 0
 
 
 @dataclass(frozen=True, slots=True)

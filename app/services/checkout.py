@@ -198,7 +198,17 @@ def _priced(parts: Parts, asked: Asked, order_id: str) -> tuple[OrderFacts, Quot
         parts.push_soon()
         parts.pull_now()
         priced = _price_once(parts, asked, order_id)
+    if isinstance(priced, Refusal) and priced.code is RefusalCode.LEASED_ELSEWHERE:
+        return _fetched(parts, asked, order_id, refusal=priced)
     return priced
+
+
+def _fetched(parts: Parts, asked: Asked, order_id: str, *, refusal: Refusal) -> tuple[OrderFacts, Quote] | Refusal:
+    """Ask for a coupon that another till has: it is asked back there, and the answer says when to try again."""
+    taken = leasing.take_home(parts, str(refusal.facts["coupon"]))
+    if isinstance(taken, Refusal):
+        return taken if taken.code is RefusalCode.LEASED_ELSEWHERE else refusal
+    return _price_once(parts, asked, order_id)
 
 
 def _price_once(parts: Parts, asked: Asked, order_id: str) -> tuple[OrderFacts, Quote] | Refusal:

@@ -46,10 +46,15 @@ def _fresh(parts: Parts, account_id: str, amount: int, *, size: str) -> LeaseRow
 
 
 def resume(parts: Parts) -> tuple[Lent | Refusal, ...]:
-    """Ask again for every lease whose answer never came."""
+    """Ask again for every lease whose answer never came, until the line fails."""
     with parts.database.read() as conn:
         waiting = rights.unanswered(conn)
-    return tuple(_ask(parts, row) for row in waiting)
+    answers = []
+    for row in waiting:
+        answers.append(_ask(parts, row))
+        if not parts.head_office.online:
+            break
+    return tuple(answers)
 
 
 def _ask(parts: Parts, row: LeaseRow) -> Lent | Refusal:
@@ -97,6 +102,21 @@ def take_home(parts: Parts, coupon_id: str) -> AtHome | Refusal:
     with parts.database.write() as tx:
         rights.take_home(tx, [(coupon_id, answer.version)])
     return AtHome(coupon_id, answer.version)
+
+
+def bring_home(parts: Parts) -> int | Refusal:
+    """Become the home of coupons of this store's members, as many as the server finds right; returns how many came."""
+    try:
+        answer = parts.head_office.bring_home(parts.ids.new())
+    except Offline:
+        return refuse(RefusalCode.NEEDS_ONLINE, store=parts.store_id)
+    except Busy as busy:
+        return refuse(busy.code, store=parts.store_id, retry_after_s=busy.retry_after_s)
+    if isinstance(answer, Refusal):
+        return answer
+    with parts.database.write() as tx:
+        rights.take_home(tx, answer)
+    return len(answer)
 
 
 def return_home(parts: Parts, coupon_id: str) -> Refusal | None:

@@ -223,6 +223,9 @@ class HeadOffice(Protocol):
     def take_home(self, request_id: str, coupon_id: str) -> HomeGranted | Refusal:
         """Ask to be a coupon's home; what is granted comes with the feed too."""
 
+    def bring_home(self, request_id: str) -> tuple[tuple[str, int], ...] | Refusal:
+        """Ask for coupons of this store's members: ids with versions, perhaps none; they come with the feed too."""
+
     def flush(self) -> None:
         """Push everything that is pending, now; return when the server has acknowledged it."""
 

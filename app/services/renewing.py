@@ -5,7 +5,8 @@ lock alone, and only where no order is under way: an order that was shown to a c
 """
 
 from collections.abc import Collection, Iterable
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
@@ -20,7 +21,7 @@ from app.services.demand import DemandBook
 from app.services.gathering import Site, gather_site
 from app.services.parts import Parts
 from app.services.recording import append_coupon_return, append_lease_close
-from app.store import catalog, meta, orders, rights
+from app.store import catalog, coupons, meta, orders, rights
 from app.store.meta import instant, instant_ms
 from app.store.rights import LeaseRow
 
@@ -28,28 +29,47 @@ VALUE_EACH, VALUE_TOTAL = 200, 5_000
 """In the currency's major unit: of one member (PROTOCOL 1.2), and of all members together."""
 PRICED_FOR = timedelta(minutes=30)
 """How long an order that was checked out, and for which nothing is kept, is expected to be paid with what it saw."""
+HOMES_REST = timedelta(minutes=30)
+"""How long the server is not asked for coupons once it had none for us: it keeps some that the copy shows."""
 REMEMBERED = timedelta(days=1)
 """How far back refusals are looked for."""
 _STOPS = frozenset({RefusalCode.NEEDS_ONLINE, RefusalCode.BUSY})
 """Answers that tell that the line is down or the server has no time: the next session goes on."""
 
 
-def renew(parts: Parts, book: DemandBook) -> Renewed:
+@dataclass(slots=True)
+class Keeper:
+    """Hold what renewing remembers in the life of the process; not safe to share between threads.
+
+    `looked_at`: the feed's cursor at the last look for coupons to bring home, -1 = never; until it has moved there is
+    nothing new. `resting_since`: when the server last had none for us.
+    """
+
+    book: DemandBook = field(default_factory=DemandBook)
+    looked_at: int = -1
+    resting_since: datetime | None = None
+
+
+def renew(parts: Parts, keeper: Keeper) -> Renewed:
     """Ask for what is missing, close what is idle, send what was closed; see `Till.renew_rights`."""
-    if not parts.head_office.online or parts.database.damaged:
+    if not _connected(parts):
         return Renewed()
-    resumed = leasing.resume(parts)
+    granted = sum(not isinstance(each, Refusal) for each in leasing.resume(parts))
+    if not _connected(parts):
+        return Renewed(granted=granted)
     with parts.database.read() as conn:
-        renewal = _decide(conn, parts, book)
+        renewal = _decide(conn, parts, keeper.book)
     closed, returned = _give_back(parts, renewal.close)
-    granted = 0
     for account_id, amount in renewal.ask:
         answer = leasing.lease(parts, account_id, amount, size=rights.SHARE)
         granted += not isinstance(answer, Refusal)
         if isinstance(answer, Refusal) and answer.code in _STOPS:
             break
-    granted += sum(not isinstance(each, Refusal) for each in resumed)
-    return Renewed(closed=closed, granted=granted, returned=returned)
+    return Renewed(closed=closed, granted=granted, returned=returned, brought=_bring_home(parts, keeper))
+
+
+def _connected(parts: Parts) -> bool:
+    return parts.head_office.online and not parts.database.damaged
 
 
 def close_day(parts: Parts) -> DayClosed:
@@ -68,6 +88,30 @@ def close_day(parts: Parts) -> DayClosed:
     return DayClosed(closed=closed, returned=returned, kept=kept)
 
 
+def _bring_home(parts: Parts, keeper: Keeper) -> int:
+    """Ask for coupons of this store's members where the copy shows any; returns how many came."""
+    now = parts.now()
+    rests = keeper.resting_since is not None and timedelta(0) <= now - keeper.resting_since < HOMES_REST
+    with parts.database.read() as conn:
+        site = gather_site(conn, parts)
+        if isinstance(site, Refusal) or rests or site.meta.cursor == keeper.looked_at or _is_closed(site):
+            return 0
+        keeper.looked_at = site.meta.cursor
+        if not coupons.any_to_bring_home(conn, parts.store_id, instant_ms(site.now)):
+            return 0
+    brought = leasing.bring_home(parts)
+    if not brought:
+        keeper.resting_since = now
+    if isinstance(brought, Refusal):
+        keeper.looked_at = -1
+        return 0
+    return brought
+
+
+def _is_closed(site: Site) -> bool:
+    return site.meta.rights_closed_on == _today(site)
+
+
 def _today(site: Site) -> str:
     return site.now.astimezone(site.published.place.zone).date().isoformat()
 
@@ -81,8 +125,8 @@ def _decide(conn: Connection, parts: Parts, book: DemandBook) -> Renewal:
     wanted = _wanted(conn, parts, site, book=book)
     unit = 10**site.chain.currency.decimals
     policy = Policy(value_each_minor=VALUE_EACH * unit, value_total_minor=VALUE_TOTAL * unit)
-    asking = site.meta.rights_closed_on != _today(site)
-    return decide_renewal(wanted, policy, hours=max(policy.planned_hours, book.hours), asking=asking, now=now)
+    hours = max(policy.planned_hours, book.hours)
+    return decide_renewal(wanted, policy, hours=hours, asking=not _is_closed(site), now=now)
 
 
 def _wanted(conn: Connection, parts: Parts, site: Site, *, book: DemandBook) -> list[Wanted]:

@@ -46,7 +46,6 @@ from app.services.api import (
     UsableCoupon,
 )
 from app.services.checkout import checkout, park
-from app.services.demand import DemandBook
 from app.services.parts import Parts
 from app.services.ports import HeadOffice
 from app.store import orders
@@ -68,7 +67,7 @@ class Till:
     def __init__(self, parts: Parts) -> None:
         """Take the wired parts; call `open_till` instead."""
         self._parts = parts
-        self._demand = DemandBook()
+        self._keeper = renewing.Keeper()
         self._renewing = threading.Lock()
 
     @property
@@ -239,13 +238,14 @@ class Till:
     def renew_rights(self) -> Renewed:
         """Bring leases in line with what this till is likely to need: behind each session, while connected.
 
-        Asks again for what has no answer yet, closes what lies idle, asks for what is missing. It waits for the server,
-        and no cashier waits for it. Nothing happens offline, nor while another call is at it.
+        Asks again for what has no answer yet, closes what lies idle, sends coupons home that are asked back, asks for
+        what is missing and for coupons of this store's members. It waits for the server, and no cashier waits for it.
+        Nothing happens offline, nor while another call is at it.
         """
         if not self._renewing.acquire(blocking=False):
             return Renewed()
         try:
-            return renewing.renew(self._parts, self._demand)
+            return renewing.renew(self._parts, self._keeper)
         finally:
             self._renewing.release()
 

@@ -143,6 +143,18 @@ def count_of(conn: Connection, campaign_id: str, member_id: str) -> int:
     return int(row[0])
 
 
+def any_to_bring_home(conn: Connection, store_id: str, now_ms: int) -> bool:
+    """Tell whether the copy has a coupon at home at the server, of a member of this store, that a till may have."""
+    row = run(
+        conn,
+        "SELECT 1 FROM coupon c JOIN member m ON m.id = c.member_id AND m.home_store = ? "
+        "JOIN campaign k ON k.id = c.campaign_id AND k.offline = 'lease' AND k.state IN ('ACTIVE', 'ENDED') "
+        "WHERE c.state = 'ISSUED' AND c.home IS NULL AND coalesce(c.valid_until_at, ?) >= ? LIMIT 1",
+        (store_id, now_ms, now_ms),
+    ).fetchone()
+    return row is not None
+
+
 def mark(tx: Connection, coupon_ids: Iterable[str], *, state: str, order_id: str, store_id: str, at: datetime) -> None:
     """Note in the copy what this till's order did with its coupons; the next pull says it again, or better."""
     rows = [(state, order_id, store_id, instant_ms(at), coupon_id) for coupon_id in coupon_ids]

@@ -272,6 +272,16 @@ coupon = Table(
     Index("ix_coupon_home", "home", sqlite_where=text("home IS NOT NULL"), postgresql_where=text("home IS NOT NULL")),
 )
 
+coupon_recall = Table(
+    "coupon_recall",
+    metadata,
+    # A coupon that is wanted elsewhere: the till that is its home in this version is to return it.
+    Column("coupon_id", Text, ForeignKey("coupon.id"), primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("asked_by", Text, nullable=False),  # a till, or who else asked
+    Column("asked_at", Instant, nullable=False),
+)
+
 request = Table(
     "request",
     metadata,

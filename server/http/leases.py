@@ -10,7 +10,7 @@ from app.domain.money import MAX_MINOR
 from server.http.answers import reply
 from server.http.security import ATill, Headquarters, ServicesDep
 from server.http.values import Body, Id, Reason
-from server.services import homes, leases, lost_tills
+from server.services import homes, homing, leases, lost_tills
 
 router = APIRouter(prefix="/v1", tags=["leases"])
 
@@ -36,6 +36,12 @@ class HomeIn(Body):
 
     request: Id
     coupon: Id
+
+
+class HomesIn(Body):
+    """`request` is the idempotency key."""
+
+    request: Id
 
 
 class LostIn(Body):
@@ -66,6 +72,12 @@ def post_home(*, body: HomeIn, services: ServicesDep, actor: ATill) -> JSONRespo
     """Make the asking till the one place that may use the coupon."""
     answer = services.write(lambda conn, ctx: homes.take(conn, ctx, body.request, coupon_id=body.coupon), actor)
     return reply(answer, status=201)
+
+
+@router.post("/homes/of-members", status_code=201)
+def post_homes(*, body: HomesIn, services: ServicesDep, actor: ATill) -> JSONResponse:
+    """Make the asking till the home of coupons of its store's members, within limits."""
+    return reply(services.write(lambda conn, ctx: homing.bring_home(conn, ctx, body.request), actor), status=201)
 
 
 @router.get("/tills/{till_id}/rights")

@@ -310,6 +310,7 @@ class RenewExpect(Expect):
     closed: int = 0
     granted: int = 0
     returned: int = 0
+    brought: int = 0
 
 
 class CloseDay(Args):

@@ -1,5 +1,7 @@
 """Do what a scenario's steps say about rights: lease, unlease, reclaim, strand."""
 
+from dataclasses import asdict
+
 from app.domain.refusals import Refusal
 from app.domain.rights import stock_id, uses_id, value_id
 from app.services.till import Till
@@ -48,14 +50,14 @@ def renew(world: World, args: Renew) -> Came:
     """Let a till look after its rights."""
     with world.acting(args.till) as part:
         done = part.till.renew_rights()
-    return {"outcome": "ok", "closed": done.closed, "granted": done.granted, "returned": done.returned}
+    return {"outcome": "ok", **asdict(done)}
 
 
 def close_day(world: World, args: CloseDay) -> Came:
     """Let a till give everything back."""
     with world.acting(args.till) as part:
         done = part.till.close_day()
-    return {"outcome": "ok", "closed": done.closed, "returned": done.returned, "kept": done.kept}
+    return {"outcome": "ok", **asdict(done)}
 
 
 def reclaim(world: World, args: Lost) -> Came:

@@ -6,11 +6,11 @@ from sqlalchemy import Connection, Row, Select, select, update
 
 from app.domain import codes
 from app.domain.conditions import read_state
-from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
+from app.domain.refusals import Refusal, unknown
 from app.domain.states import CouponEvent
 from resources import lifecycles
 from server.db import schema
-from server.services import feed, feed_records, history
+from server.services import feed, feed_records, history, recalls
 from server.services.answers import Answer, ok, refused
 from server.services.context import Context
 
@@ -50,12 +50,14 @@ def revoke(conn: Connection, ctx: Context, coupon_id: str, *, reason: str) -> An
     """
     assert reason.strip(), "a coupon is revoked for a reason (RULES, coupon life cycle)"
     coupon = schema.coupon
-    row = conn.execute(select(coupon.c.state, coupon.c.home).where(coupon.c.id == coupon_id)).one_or_none()
+    row = conn.execute(
+        select(coupon.c.id, coupon.c.state, coupon.c.home, coupon.c.version).where(coupon.c.id == coupon_id)
+    ).one_or_none()
     if row is None:
         return refused(unknown("coupon", coupon_id))
     state = row.state
     if row.home is not None:
-        return refused(refuse(RefusalCode.LEASED_ELSEWHERE, coupon=coupon_id, till=row.home))
+        return refused(recalls.ask_back(conn, ctx, row))
     lifecycle = lifecycles.load("coupon")
     step = lifecycle.step(state, CouponEvent.REVOKE)
     if isinstance(step, Refusal):

@@ -96,7 +96,9 @@ def _facts(
     conn: Connection, context: Context, basket: Basket, *, lines: tuple[Line, ...], place: Place, rows: _Rows
 ) -> OrderFacts | Refusal:
     coupons = tuple(
-        _coupon(rows.coupons[name], rows, context.chain.currency) for name in basket.use if name in rows.coupons
+        _coupon(rows.coupons[name], rows, context.chain.currency, asked_only=not basket.order_id)
+        for name in basket.use
+        if name in rows.coupons
     )
     cards = {name: _card(row, rows) for name, row in rows.cards.items()}
     offered = [cards[cover.card_id] for cover in basket.covers if cover.card_id in cards]
@@ -206,7 +208,12 @@ def _rule(text: str, currency: Currency) -> Rule:
     return rule
 
 
-def _coupon(row: RowMapping, rows: _Rows, currency: Currency) -> CouponFacts:
+def _coupon(row: RowMapping, rows: _Rows, currency: Currency, *, asked_only: bool) -> CouponFacts:
+    """Describe a coupon. Where the server is to decide, every till is elsewhere, also the one that asks.
+
+    A mere question takes nothing, and the coupon comes to where its member is: its home is no reason against it.
+    """
+    elsewhere = row["home"] is not None and not asked_only
     rule = _rule(row["rule"], currency)
     at = row["sold_at"] or row["received_at"]
     return CouponFacts(
@@ -220,8 +227,7 @@ def _coupon(row: RowMapping, rows: _Rows, currency: Currency) -> CouponFacts:
         order_id=row["order_id"],
         state_facts={"store": row["store_id"], "at": at.isoformat()} if at else {},
         budget_left_minor=rows.left(accounts.budget_id(row["campaign_id"])),
-        # The server decides here, so every till is elsewhere, also the one that asks: it decides by itself.
-        blocked=refuse(RefusalCode.LEASED_ELSEWHERE, coupon=row["id"], till=row["home"]) if row["home"] else None,
+        blocked=refuse(RefusalCode.LEASED_ELSEWHERE, coupon=row["id"], till=row["home"]) if elsewhere else None,
     )
 
 

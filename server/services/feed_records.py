@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, exists, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, or_, select
 
 from app.domain.states import OrderState
 from server.db import schema
@@ -112,9 +112,19 @@ def _campaigns(conn: Connection, keys: Sequence[str]) -> Records:
 
 
 def _coupons(conn: Connection, keys: Sequence[str]) -> Records:
-    coupon, orders = schema.coupon, schema.orders
-    statement = select(coupon, orders.c.store_id, orders.c.sold_at, orders.c.received_at).outerjoin(
-        orders, orders.c.id == coupon.c.order_id
+    coupon, orders, recall, till = schema.coupon, schema.orders, schema.coupon_recall, schema.till
+    asked_back = and_(recall.c.coupon_id == coupon.c.id, recall.c.version == coupon.c.version)
+    statement = (
+        select(
+            coupon,
+            orders.c.store_id,
+            orders.c.sold_at,
+            orders.c.received_at,
+            or_(recall.c.coupon_id.is_not(None), till.c.lost_at.is_not(None)).label("recalled"),
+        )
+        .outerjoin(orders, orders.c.id == coupon.c.order_id)
+        .outerjoin(recall, asked_back)
+        .outerjoin(till, till.c.id == coupon.c.home)
     )
     return {
         row.id: {
@@ -130,6 +140,7 @@ def _coupons(conn: Connection, keys: Sequence[str]) -> Records:
             "valid_until_at": _ms(row.valid_until_at),
             "home": row.home,
             "version": row.version,
+            "recalled": bool(row.recalled and row.home),
         }
         for row in _rows(conn, statement, coupon.c.id, keys=keys)
     }

@@ -12,7 +12,7 @@ from app.domain.conditions import read_state
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
 from app.domain.states import CouponState
 from server.db import schema
-from server.services import feed, feed_records, history, rights
+from server.services import feed, feed_records, history, recalls, rights
 from server.services.answers import Answer, ok, refused
 from server.services.context import Context
 from server.services.entries import CouponReturnBody
@@ -34,8 +34,8 @@ def take(conn: Connection, ctx: Context, request_id: str, *, coupon_id: str) -> 
     """Make the asking till the coupon's home: `{"id", "version"}`.
 
     Refuses a coupon that is not there, that is used, held, expired or revoked, that is at home at another till
-    (`leased_elsewhere`), or whose campaign gives nothing away offline. A till that is its home already is told so
-    again. The same request gets the first answer.
+    (`leased_elsewhere`: it is asked back, so try a new request later), or whose campaign gives nothing away offline. A
+    till that is its home already is told so again. The same request gets the first answer.
     """
     content = {"till": ctx.actor.till_id, "coupon": coupon_id}
     return once(conn, f"home:{request_id}", content, decide=lambda: _take(conn, ctx, coupon_id), now=ctx.now)
@@ -53,24 +53,32 @@ def _take(conn: Connection, ctx: Context, coupon_id: str) -> Answer:
     ).one_or_none()
     if row is None:
         return refused(unknown("coupon", coupon_id))
-    reason = _reason_against(row, ctx)
+    reason = _reason_against(conn, row, ctx)
     if reason is not None:
         return refused(reason)
     if row.home == till_id:
         return ok(id=coupon_id, version=row.version)
     assert till_id is not None, "a till asks for itself"
-    if not _move(conn, row, home=till_id):
+    if not move_to(conn, ctx, row, till_id=till_id):
         return refused(refuse(RefusalCode.BUSY, coupon=coupon_id, retry_after_s=1))
-    _tell(conn, ctx, row, event=TAKEN, till_id=till_id)
     return ok(id=coupon_id, version=row.version + 1)
 
 
-def _reason_against(row: Row[Any], ctx: Context) -> Refusal | None:
+def move_to(conn: Connection, ctx: Context, row: Row[Any], *, till_id: str) -> bool:
+    """Make a till the home of a coupon that is at home at the server; False = it moved meanwhile."""
+    if not _move(conn, row, home=till_id):
+        return False
+    _tell(conn, ctx, row, event=TAKEN, till_id=till_id)
+    return True
+
+
+def _reason_against(conn: Connection, row: Row[Any], ctx: Context) -> Refusal | None:
+    """Return why the asking till cannot have it; one that another till has is asked back."""
     code = _ENDED.get(read_state(row.state, row.valid_until_at, ctx.now))
     if code is not None:
         return refuse(code, coupon=row.id, order=row.order_id)
     if row.home not in (None, ctx.actor.till_id):
-        return refuse(RefusalCode.LEASED_ELSEWHERE, coupon=row.id, till=row.home)
+        return recalls.ask_back(conn, ctx, row)
     if row.offline == ONLINE_ONLY:
         return refuse(RefusalCode.NEEDS_ONLINE, coupon=row.id)
     return None

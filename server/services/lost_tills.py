@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, select, update
 
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
 from server.db.schema import till
-from server.services import exposure, findings, history, homes, leases
+from server.services import exposure, feed, feed_records, findings, history, homes, leases
 from server.services.answers import Answer, ok, refused
 from server.services.context import Context
 from server.services.exposure import Exposure
@@ -45,6 +45,7 @@ def strand(conn: Connection, ctx: Context, till_id: str, *, reason: str, confirm
         return refused(changed)
     for each in found.lent:
         leases.strand(conn, ctx, each)
+    feed.touch(conn, [(feed_records.COUPON, each.id) for each in found.at_home])
     if row.lost_at is None:
         conn.execute(update(till).where(till.c.id == till_id).values(lost_at=ctx.now))
         _record(conn, ctx, till_id, event="strand", reason=reason)
@@ -78,6 +79,7 @@ def welcome(conn: Connection, ctx: Context, till_id: str, *, reason: str) -> Ans
         return refused(row)
     if row.lost_at is not None:
         conn.execute(update(till).where(till.c.id == till_id).values(lost_at=None))
+        feed.touch(conn, [(feed_records.COUPON, each.id) for each in exposure.of_till(conn, till_id).at_home])
         _record(conn, ctx, till_id, event="found", reason=reason)
     return rights_of_till(conn, ctx, till_id)
 

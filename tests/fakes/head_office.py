@@ -88,6 +88,11 @@ class FakeHeadOffice:
         answer: HomeGranted | Refusal = self._call(lambda: self.server.take_home(till_id, coupon_id))
         return answer
 
+    def bring_home(self, request_id: str) -> tuple[tuple[str, int], ...] | Refusal:
+        till_id = self.database.ledger.till_id
+        answer: tuple[tuple[str, int], ...] = self._call(lambda: self.server.bring_home(till_id))
+        return answer
+
     def order(self, order_id: str) -> SoldOrderView | Refusal:
         answer: SoldOrderView | Refusal = self._call(lambda: self._view(order_id))
         return answer

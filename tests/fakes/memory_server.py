@@ -118,6 +118,9 @@ class FakeServer:
         self.answers: dict[tuple[str, int], tuple[HoldRequest, HoldGranted | Refusal]] = {}
         self.refunds: dict[str, tuple[RefundRequest, RefundGranted | Refusal]] = {}
         self.lendable: dict[str, int] = {}
+        self.to_bring_home: list[str] = []
+        self.homes_asked = 0
+        self.recalled: set[str] = set()
         self.leases: dict[str, tuple[LeaseRequest, LeaseGranted | Refusal]] = {}
         self.entries: dict[str, list[Entry]] = {}
         self.findings: list[str] = []
@@ -223,6 +226,7 @@ class FakeServer:
             "valid_until_at": None if coupon.until is None else round(coupon.until.timestamp() * 1000),
             "home": coupon.home,
             "version": coupon.version,
+            "recalled": coupon.id in self.recalled,
         }
         self._publish("coupon", coupon_id, record)
 
@@ -319,14 +323,28 @@ class FakeServer:
     def take_home(self, till_id: str, coupon_id: str) -> HomeGranted | Refusal:
         coupon = self.coupons[coupon_id]
         if coupon.home not in (None, till_id):
-            return refuse(RefusalCode.LEASED_ELSEWHERE, coupon=coupon_id, till=coupon.home)
+            self.recall(coupon_id)
+            return refuse(RefusalCode.LEASED_ELSEWHERE, coupon=coupon_id, till=coupon.home, retry_after_s=20)
         if coupon.home is None:
             self.move_home(coupon_id, till_id)
         return HomeGranted(coupon.version)
 
+    def bring_home(self, till_id: str) -> tuple[tuple[str, int], ...]:
+        """Let every coupon of a member of s1 that may go go to the till."""
+        self.homes_asked += 1
+        free = [name for name in self.to_bring_home if self.coupons[name].home is None]
+        for name in free:
+            self.move_home(name, till_id)
+        return tuple((name, self.coupons[name].version) for name in free)
+
+    def recall(self, coupon_id: str) -> None:
+        self.recalled.add(coupon_id)
+        self._publish_coupon(coupon_id)
+
     def move_home(self, coupon_id: str, home: str | None) -> None:
         coupon = self.coupons[coupon_id]
         coupon.home, coupon.version = home, coupon.version + 1
+        self.recalled.discard(coupon_id)
         self._publish_coupon(coupon_id)
 
     def hold(self, request: HoldRequest) -> HoldGranted | Refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from app.store.rights import LeaseRow
 from tests.fakes.shop import K1, Shop, basket, cash, value
 
 VALUE = "value:m1"
+HOUR = timedelta(hours=1)
 HALF_AN_HOUR = {"minutes": 30}
 
 
@@ -284,3 +286,116 @@ def test_what_the_server_does_not_lend_is_not_given_out(shop: Shop) -> None:
     shop.unplug()
     answer = shop.till.give("q1", "c1", "m1")
     assert isinstance(answer, Refusal) and answer.code == "needs_online"
+
+
+# ------------------------------------------------------------------ coupons of this store's members
+
+
+def home(shop: Shop, coupon_id: str = "k1") -> str | None:
+    with shop.till.database.read() as conn:
+        return rights.run(conn, "SELECT state FROM home WHERE coupon_id = ?", (coupon_id,)).fetchone()[0]  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def at_home(shop: Shop) -> Shop:
+    """Give a till that took its member's coupon home by itself."""
+    shop.coupon("k1", K1)
+    shop.server.to_bring_home = ["k1"]
+    assert renew(shop) == Renewed(brought=1)
+    return shop
+
+
+def test_a_members_coupon_comes_home_and_is_used_without_a_line(at_home: Shop) -> None:
+    assert renew(at_home) == Renewed()
+    at_home.unplug()
+
+    at_home.sell("o1", "A", member="m1", use=("k1",))
+
+    assert home(at_home) == "USED"
+
+
+def test_the_server_is_asked_for_coupons_only_where_the_copy_shows_some_that_are_new(shop: Shop) -> None:
+    renew(shop)
+    shop.server.member("m2", home_store="s2")
+    shop.coupon("k2", K1, member="m2")
+    renew(shop)
+    assert shop.server.homes_asked == 0
+    shop.coupon("k1", "9000000000000025")
+
+    for number in range(3):
+        shop.server.product(f"P{number}", 100)
+        renew(shop)
+
+    assert shop.server.homes_asked == 1, "it had none for us, so it is left alone"
+    shop.clock.pass_time(minutes=30)
+    shop.coupon("k3", "9000000000000033")
+    renew(shop)
+    assert shop.server.homes_asked == 2
+
+
+def test_an_answer_about_homes_that_is_lost_comes_with_the_feed(shop: Shop) -> None:
+    shop.coupon("k1", K1)
+    shop.server.to_bring_home = ["k1"]
+    shop.notice()
+    shop.cable.lose = 1
+    assert shop.till.renew_rights() == Renewed()
+
+    shop.notice()
+
+    assert home(shop) == "HOME"
+
+
+def test_what_is_asked_back_goes_home_with_the_next_renewal(at_home: Shop) -> None:
+    at_home.server.recall("k1")
+
+    assert renew(at_home) == Renewed(returned=1)
+
+    assert (home(at_home), at_home.kinds()[-1]) == ("RETURNED", "coupon_return")
+    assert renew(at_home).returned == 0
+
+
+def test_what_an_order_holds_goes_home_when_the_order_is_off(at_home: Shop) -> None:
+    at_home.till.checkout("o1", basket("A", member="m1", use=("k1",)))
+    at_home.till.park("o1")
+    at_home.server.recall("k1")
+
+    assert renew(at_home).returned == 0
+
+    at_home.till.cancel("o1")
+    assert renew(at_home).returned == 1
+
+
+def test_what_is_over_goes_home_to_be_expired(shop: Shop) -> None:
+    shop.server.campaign("c-k1", benefit={"type": "amount_off", "amount": "10.00"})
+    shop.server.coupon("k1", K1, "c-k1", member="m1", until=shop.clock.at + HOUR)
+    shop.server.to_bring_home = ["k1"]
+    renew(shop)
+    shop.clock.pass_time(hours=1)
+
+    assert renew(shop) == Renewed(returned=1)
+
+
+def test_a_coupon_that_another_till_has_is_asked_for_at_the_checkout(shop: Shop) -> None:
+    shop.coupon("k1", K1)
+    shop.server.move_home("k1", "T2")
+    shop.notice()
+    asked = basket("A", member="m1", use=("k1",))
+
+    refused = shop.till.checkout("o1", asked)
+
+    assert isinstance(refused, Refusal)
+    assert (refused.code, refused.facts["till"], refused.facts["retry_after_s"]) == ("leased_elsewhere", "T2", 20)
+    assert shop.server.recalled == {"k1"}
+    shop.server.move_home("k1", None)
+    assert isinstance(shop.till.checkout("o1", asked), OpenOrder)
+
+
+def test_a_coupon_that_came_free_while_the_copy_was_behind_is_had_at_once(shop: Shop) -> None:
+    shop.coupon("k1", K1)
+    shop.server.move_home("k1", "T2")
+    shop.notice()
+    shop.server.coupons["k1"].home = None
+
+    opened = shop.till.checkout("o1", basket("A", member="m1", use=("k1",)))
+
+    assert isinstance(opened, OpenOrder) and home(shop) == "HOME"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -30,45 +32,67 @@ def _no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    """Run a server with a member who has 50.00, and a pass of till R1."""
-    settings = server_settings(data_dir=tmp_path / "server")
-    write_till_pass(settings, till_id="R1", store="riverside", url="http://127.0.0.1:9", out=tmp_path / "none.pass")
+_numbers = itertools.count(1)
+
+
+class Running(NamedTuple):
+    """Hold the data folder of a server that runs, and where it answers."""
+
+    folder: Path
+    url: str
+
+    def rights(self, till_id: str) -> list[object]:
+        with open_office(server_settings(data_dir=self.folder), self.url) as office:
+            return list(office.rights(till_id)["leases"])
+
+    def write_pass(self, till_id: str, file: Path, *, url: str = "") -> Path:
+        settings = server_settings(data_dir=self.folder)
+        assert write_till_pass(settings, till_id=till_id, store="riverside", url=self.url, out=file) == Exit.OK
+        if url:
+            file.write_text(file.read_text().replace(self.url, url))
+        return file
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Run one server for all, with a member who has 500.00 and goods."""
+    folder = tmp_path_factory.mktemp("close-day") / "server"
+    settings = server_settings(data_dir=folder)
+    write_till_pass(settings, till_id="R0", store="riverside", url="http://127.0.0.1:9", out=folder.parent / "R0.pass")
     services = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
     try:
         services.write(
             lambda conn, ctx: catalog.set_member(conn, ctx, "m1", tier="basic", home_store="riverside", label="")
         )
         services.write(lambda conn, ctx: catalog.set_products(conn, ctx, [catalog.Product("A", "100.00", "A")]))
-        services.write(lambda conn, ctx: catalog.top_up(conn, ctx, "m1", request="t", amount="50.00"))
+        services.write(lambda conn, ctx: catalog.top_up(conn, ctx, "m1", request="t", amount="500.00"))
     finally:
         services.database.close()
-    with ServerProcess(settings.folder) as running:
-        write_till_pass(settings, till_id="R1", store="riverside", url=running.url, out=tmp_path / "R1.pass")
-        yield running
+    with ServerProcess(folder) as running:
+        yield Running(folder, running.url)
 
 
 @pytest.fixture
-def till(server: ServerProcess, tmp_path: Path) -> Path:
-    """Return the folder of till R1, which has leased 30.00."""
+def till_id() -> str:
+    """Name a till of each test's own: its ledger begins with the test."""
+    return f"R{next(_numbers)}"
+
+
+@pytest.fixture
+def till(server: Running, tmp_path: Path, till_id: str) -> Path:
+    """Return the folder of a till that has leased 30.00."""
     folder = tmp_path / "till"
     folder.mkdir()
-    join_chain(folder, tmp_path / "R1.pass")
+    join_chain(folder, server.write_pass(till_id, tmp_path / "till.pass"))
     with open_running_till(folder / "till.db", find_pass(folder), payments=_NoTerminal()) as running:
         running.engine.run_once()
         running.till.lease("value:m1", 3_000)
     return folder
 
 
-def rights(tmp_path: Path, server: ServerProcess) -> list[object]:
-    with open_office(server_settings(data_dir=tmp_path / "server"), server.url) as office:
-        return list(office.rights("R1")["leases"])
-
-
-def test_a_till_that_runs_looks_after_its_rights_by_itself(server: ServerProcess, till: Path, tmp_path: Path) -> None:
+def test_a_till_that_runs_looks_after_its_rights_by_itself(server: Running, till: Path, till_id: str) -> None:
     pawtill_here("close-day", "--data-dir", till)
-    assert rights(tmp_path, server) == []
+    assert server.rights(till_id) == []
     with open_running_till(till / "till.db", find_pass(till), payments=_NoTerminal()) as running:
         with running.till.database.write() as tx:
             meta.put(tx, rights_closed_on="")
@@ -81,22 +105,22 @@ def test_a_till_that_runs_looks_after_its_rights_by_itself(server: ServerProcess
         running.engine.start()
 
         deadline = time.monotonic() + 30
-        while not rights(tmp_path, server):
+        while not server.rights(till_id):
             assert time.monotonic() < deadline, "no lease came"
             time.sleep(0.1)
 
 
-def test_what_a_till_has_goes_back_for_the_night(server: ServerProcess, till: Path, tmp_path: Path) -> None:
-    assert len(rights(tmp_path, server)) == 1
+def test_what_a_till_has_goes_back_for_the_night(server: Running, till: Path, till_id: str) -> None:
+    assert len(server.rights(till_id)) == 1
 
     ended = pawtill_here("close-day", "--data-dir", till)
 
     assert (ended.code, "1 leases" in ended.said) == (Exit.OK, True)
-    assert rights(tmp_path, server) == []
+    assert server.rights(till_id) == []
 
 
-def test_without_a_line_it_is_closed_and_said_so(server: ServerProcess, till: Path) -> None:
-    server.stop()
+def test_without_a_line_it_is_closed_and_said_so(server: Running, till: Path, till_id: str) -> None:
+    join_chain(till, server.write_pass(till_id, till.parent / "away.pass", url="http://127.0.0.1:9"))
 
     ended = pawtill_here("close-day", "--data-dir", till)
 
@@ -107,6 +131,6 @@ def test_a_folder_that_is_no_till_says_so(tmp_path: Path) -> None:
     assert pawtill_here("close-day", "--data-dir", tmp_path).code == Exit.CANNOT_START
 
 
-def test_a_till_that_is_open_is_left_alone(server: ServerProcess, till: Path) -> None:
+def test_a_till_that_is_open_is_left_alone(till: Path) -> None:
     with open_running_till(till / "till.db", find_pass(till), payments=_NoTerminal()):
         assert pawtill_here("close-day", "--data-dir", till).code == Exit.DATA_IN_USE

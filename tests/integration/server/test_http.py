@@ -39,6 +39,7 @@ SCOPES: dict[str, set[str]] = {
     "POST /v1/leases": {TILL},
     "POST /v1/homes": {TILL},
     "GET /v1/tills/{till_id}/rights": {HEADQUARTERS},
+    "POST /v1/homes/of-members": {TILL},
     "POST /v1/tills/{till_id}/reclaim": {HEADQUARTERS},
     "POST /v1/tills/{till_id}/strand": {HEADQUARTERS},
     "POST /v1/tills/{till_id}/found": {HEADQUARTERS},
