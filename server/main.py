@@ -212,8 +212,8 @@ _IN_CHINESE = {
     ExitCode.NEWER_DATA: "数据由更新版本的 Pawtill 写入：请运行新版本。没有任何数据受影响。",
     ExitCode.DAMAGED_DATA: "数据库已损坏：请从备份恢复，不要删除任何文件。",
     ExitCode.OTHER_CODE_KEY: (
-        "数据文件夹里的 code.key 不是这个数据库的："
-        "请从最先建立该数据库的服务器的数据文件夹复制 code.key。没有任何数据受影响。"
+        "数据文件夹里的密钥（code.key 或 chain.key）不是这个数据库的："
+        "请从最先建立该数据库的服务器的数据文件夹复制 code.key 和 chain.key。没有任何数据受影响。"
     ),
     ExitCode.UNAVAILABLE: "数据库暂时无法读写（被占用、只读或磁盘已满），什么都没有改动。",
 }

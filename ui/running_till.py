@@ -15,6 +15,7 @@ from app.store.database import TillDatabase
 from sync.client import ServerClient
 from sync.engine import SyncEngine
 from sync.head_office import ServerHeadOffice
+from sync.identity import identity_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ def open_running_till(file: Path, granted: TillPass, *, payments: PaymentPort, p
     Raises what `app.store.errors` names, but for damage: such a till opens, says so in its status, and sells nothing.
     ValueError: the URL is none.
     """
-    client = ServerClient(granted.joined.url, granted.secrets.api_key)
     clock = SystemClock()
+    client = _line(granted, clock)
     made: list[tuple[SyncEngine, ServerHeadOffice]] = []
 
     def connect(database: TillDatabase) -> ServerHeadOffice:
@@ -91,3 +92,9 @@ def open_running_till(file: Path, granted: TillPass, *, payments: PaymentPort, p
         raise
     engine, head_office = made[0]
     return RunningTill(till, engine, head_office, client, clock)
+
+
+def _line(granted: TillPass, clock: Clock) -> ServerClient:
+    """Return the line to the server: by the till's own signature, or by its pass where it has not enrolled."""
+    device = granted.secrets.device
+    return ServerClient(granted.joined.url, granted.secrets.api_key if device is None else identity_of(device, clock))

@@ -189,6 +189,12 @@ class LineTrouble(StrEnum):
     FORK = "fork"
     REVOKED = "revoked"
     BROKEN_CHAIN = "broken_chain"
+    TILL_SUSPENDED = "till_suspended"
+    TILL_REVOKED = "till_revoked"
+    TILL_REPLACED = "till_replaced"
+    UNSIGNED_ANSWER = "unsigned_answer"
+    NOT_ENROLLED = "not_enrolled"
+    """Nothing is wrong yet: the till speaks by the pass that it joined with, and is asked to enrol."""
 
 
 class HeadOffice(Protocol):
