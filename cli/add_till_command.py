@@ -21,7 +21,6 @@ from sync.client import Json, ServerClient
 def write_till_pass(settings: Settings, *, till_id: str, store: str, url: str, out: Path) -> int:
     """Set a till up and write the pass that joins it; keys that it had before are worthless from then on."""
     if not is_address(url):
-        complain(f"{url} is no address: it begins with http:// or https://")
         return Exit.CANNOT_START
 
     def here(services: Services) -> dict[str, Any]:
@@ -31,14 +30,15 @@ def write_till_pass(settings: Settings, *, till_id: str, store: str, url: str, o
 
         made = services.write(make)
         assert isinstance(made, keys.NewKey), "the store was made in the same transaction"
-        return {"key": made.token, "code_key": services.code_key.hex()}
+        return {"key": made.token, "code_key": services.code_key.hex(), "authority": services.authority}
 
     def there(client: ServerClient) -> Json | Refusal:
         return client.put(f"/v1/tills/{quote(till_id, safe='')}", {"store": store})
 
     try:
         made = at_chain(settings, url, store=store, here=here, there=there)
-        content = {"url": url, "till": till_id, "store": store, "key": made["key"], "code_key": made["code_key"]}
+        told = {name: made[name] for name in ("key", "code_key", "authority")}
+        content = {"url": url, "till": till_id, "store": store, **told}
         write_private(out, (json.dumps(content, indent=2) + "\n").encode())
     except NoChain as error:
         return error.code

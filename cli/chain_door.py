@@ -1,5 +1,6 @@
 """Set something up in the chain of a data folder: in its database, or where a server runs on it, through that."""
 
+import ssl
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -11,6 +12,7 @@ from app.domain.refusals import Refusal
 from app.services.ports import Busy, Offline
 from cli.data_trouble import explain
 from cli.exits import NEW_CHAIN, Exit, complain
+from cli.till_folder import INSECURE_ZH
 from server.code_key import CodeKeyDiffers, CodeKeyMissing
 from server.db import schema
 from server.db.errors import DatabaseTrouble, DataDirInUse
@@ -22,7 +24,12 @@ from server.services.context import Context
 from server.services.services import Services
 from server.services.system import SystemClock, SystemIds
 from server.settings import Settings
+from server.tls import AUTHORITY_FILE, with_authority
 from sync.client import Json, ServerClient
+from sync.trust import may_be_plain, pinned
+
+ANSWER_S = 30.0
+"""A person waits for this, not a customer."""
 
 
 class NoChain(Exception):
@@ -46,7 +53,8 @@ def at_chain(
     Two writers on one database are never let in. `store` is made where it is new. Raises NoChain.
     """
     try:
-        services = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
+        opened = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
+        services = with_authority(opened, settings)
     except DataDirInUse as error:
         address = _address(settings, url)
         answer = _ask(settings, address, store=store, there=there)
@@ -77,19 +85,31 @@ def make_store(conn: Connection, ctx: Context, store: str) -> None:
 
 
 def is_address(url: str) -> bool:
-    """Tell whether a till can be sent there."""
+    """Tell whether a till can be sent there; a person is told why not."""
     try:
         parts = urlsplit(url)
     except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        complain(f"{url} is no address: it begins with https://, or for this machine with http://")
         return False
-    return parts.scheme in {"http", "https"} and bool(parts.hostname)
+    if not may_be_plain(url):
+        complain(f"{url} would be spoken to without TLS, which only this machine may: {INSECURE_ZH}")
+        return False
+    return True
 
 
 def _address(settings: Settings, url: str) -> str:
     """Return where the server of this machine listens: headquarters' key is not sent through any network."""
     if urlsplit(url).hostname in {"127.0.0.1", "localhost", "::1"}:
         return url
-    return f"http://127.0.0.1:{settings.port}"
+    return f"{'https' if settings.tls else 'http'}://127.0.0.1:{settings.port}"
+
+
+def own_trust(settings: Settings) -> ssl.SSLContext | None:
+    """Return what believes the server of this folder, None where it has never spoken TLS."""
+    file = settings.folder / AUTHORITY_FILE
+    return pinned(file.read_text("utf-8")) if file.exists() else None
 
 
 def _ask(
@@ -98,7 +118,7 @@ def _ask(
     """Let the running server do it; None where it does not answer, or does not take the folder's key."""
     try:
         key = (settings.folder / HEADQUARTERS_KEY_FILE).read_text("utf-8").strip()
-        with ServerClient(address, key) as client:
+        with ServerClient(address, key, trust=own_trust(settings), answer_timeout_s=ANSWER_S) as client:
             answer = there(client)
             if isinstance(answer, Refusal) and answer.facts.get("kind") == "store":
                 client.put(f"/v1/stores/{quote(store, safe='')}", {})

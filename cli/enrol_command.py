@@ -6,10 +6,11 @@ from app.domain.refusals import Refusal
 from app.services.ports import Busy, Offline
 from app.services.secrets import Vault
 from cli.exits import Exit, complain
-from cli.till_folder import NoSuchPass, make_folder, read_joined, till_folder, write_joined
+from cli.till_folder import INSECURE_ZH, NoSuchPass, make_folder, read_joined, till_folder, write_joined
 from sync.client import ServerClient
 from sync.enrolling import Enrolled, enrol, new_attempt
 from sync.enrolment import LATE_CODE, NO_MORE_TRIES, USED_CODE, WRONG_CODE, read_code
+from sync.trust import may_be_plain, unknown_yet
 from ui.running_till import Joined
 
 ANSWER_S = 30.0
@@ -39,6 +40,9 @@ def enrol_till(data_dir: Path | None, *, till_id: str, server: str, code: str) -
     if read is None:
         complain(f"a code has ten letters and digits / 登记码由十个字母和数字组成: {code}")
         return Exit.CANNOT_START
+    if not may_be_plain(server):
+        complain(f"{server} would be spoken to without TLS, which only this machine may: {INSECURE_ZH}")
+        return Exit.CANNOT_START
     folder = till_folder(data_dir)
     try:
         make_folder(folder)
@@ -48,7 +52,7 @@ def enrol_till(data_dir: Path | None, *, till_id: str, server: str, code: str) -
         enrolled = _ask(Vault(folder), till_id, server=server, code=read)
         if isinstance(enrolled, Refusal):
             return _refused(enrolled, Vault(folder), till_id)
-        _keep(folder, enrolled, joined=joined, granted=Joined(server, till_id, enrolled.store_id))
+        _keep(folder, enrolled, joined=joined, granted=Joined(server, till_id, enrolled.store_id, enrolled.authority))
     except (Offline, Busy) as error:
         complain(f"{server} gives no answer that can be believed ({error}): run the same command again")
         return Exit.UNAVAILABLE
@@ -67,7 +71,7 @@ def _ask(vault: Vault, till_id: str, *, server: str, code: str) -> Enrolled | Re
     if attempt is None:
         attempt = new_attempt()
         vault.save_attempt(till_id, attempt)
-    with ServerClient(server, None, answer_timeout_s=ANSWER_S) as client:
+    with ServerClient(server, None, trust=unknown_yet(), answer_timeout_s=ANSWER_S) as client:
         return enrol(client, till_id, code=code, attempt=attempt)
 
 

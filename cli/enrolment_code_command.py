@@ -19,7 +19,6 @@ from sync.enrolment import show_code
 def print_enrolment_code(settings: Settings, *, till_id: str, store: str, url: str) -> int:
     """Make a code and print it with what to type at the till."""
     if not is_address(url):
-        complain(f"{url} is no address: it begins with http:// or https://")
         return Exit.CANNOT_START
 
     def here(services: Services) -> dict[str, Any]:

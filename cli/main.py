@@ -34,7 +34,7 @@ DatabaseUrl = Annotated[
     ),
 ]
 LanguageOption = Annotated[Language, typer.Option(help="Language of the window.")]
-DEFAULT_URL = "http://127.0.0.1:8420"
+DEFAULT_URL = "https://127.0.0.1:8420"
 
 
 @app.command()

@@ -1,8 +1,8 @@
 """Keep the chain's signing secret: 32 random bytes in `chain.key`, for the owner alone, and the keys drawn from it.
 
-It signs tills' certificates and the server's answers, and one-time codes are drawn from it, so a database that is
-stolen without this file opens nothing. The database keeps the public keys: all servers of one database have the same
-file, and it belongs into the same backup. (Not drawn from `code.key`: every till has that.)
+It signs tills' certificates and the server's answers, certifies the servers for TLS, and one-time codes are drawn from
+it, so a database that is stolen without this file opens nothing. The database keeps the public keys: all servers of one
+database have the same file, and it belongs into the same backup. (Not drawn from `code.key`: every till has that.)
 """
 
 import hmac
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection, select
 
@@ -22,6 +23,7 @@ from server.private_file import write_private
 
 SECRET_BYTES = 32
 FILE_NAME = "chain.key"
+_P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,13 @@ class ChainKey:
     def answers(self) -> Ed25519PrivateKey:
         """Return the key that signs what the server answers to tills."""
         return Ed25519PrivateKey.from_private_bytes(self._draw(b"answers"))
+
+    @cached_property
+    def authority(self) -> ec.EllipticCurvePrivateKey:
+        """Return the key of the authority that certifies the chain's servers for TLS (P-256: every browser has it)."""
+        # From 128 bits more than the order has, so that no value is likelier than another (FIPS 186-5, A.2.1).
+        drawn = self._draw(b"authority 1") + self._draw(b"authority 2")[:16]
+        return ec.derive_private_key(int.from_bytes(drawn, "big") % (_P256_ORDER - 1) + 1, ec.SECP256R1())
 
     @cached_property
     def codes(self) -> bytes:

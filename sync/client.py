@@ -7,6 +7,7 @@ of an exception.
 """
 
 import json
+import ssl
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -21,6 +22,7 @@ from app.services.ports import Busy, Offline
 from sync.identity import Identity
 from sync.protocol import Answer, Message
 from sync.signatures import CLOCK, REPLAYED, Request
+from sync.trust import is_loopback, may_be_plain
 
 Json = dict[str, Any]
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -71,9 +73,11 @@ class ServerClient:
     """Send requests to one server with one key; safe to share between threads.
 
     `key` is an API key, or who an enrolled till is: then every request is signed, and no answer is believed that the
-    server has not signed for this very request; None = nobody yet. `transport` replaces the network (tests, scenarios).
-    `monotonic` measures the whole of an answer, since a timeout for each read would let a dripping connection hang a
-    cashier. Name resolution is the system's and has its own limit.
+    server has not signed for this very request; None = nobody yet. `trust` says whose TLS certificate is believed, None
+    for any of a public authority. Without TLS nothing is said to another machine (Offline). `transport` replaces the
+    network (tests, scenarios). `connect_timeout_s` bounds both the connection and TLS. `monotonic` measures the whole
+    of an answer, since a timeout for each read would let a dripping connection hang a cashier. Name resolution is the
+    system's and has its own limit.
     """
 
     def __init__(
@@ -82,23 +86,29 @@ class ServerClient:
         key: str | Identity | None,
         *,
         transport: httpx.BaseTransport | None = None,
-        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        trust: ssl.SSLContext | None = None,
+        connect_timeout_s: float | None = None,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
         self._answer_timeout_s = answer_timeout_s
+        self._insecure = transport is None and not may_be_plain(base_url)
         self._identity = key if isinstance(key, Identity) else None
         url = httpx.URL(base_url)
+        if connect_timeout_s is None:
+            # On this machine a connection is there or refused at once, and only TLS waits for a busy server.
+            connect_timeout_s = answer_timeout_s if is_loopback(url.host) else CONNECT_TIMEOUT_S
         self._http = httpx.Client(
             base_url=url,
             headers=_headers(key),
             transport=transport,
+            verify=trust if trust is not None else True,
             timeout=httpx.Timeout(answer_timeout_s, connect=connect_timeout_s, pool=connect_timeout_s),
             limits=httpx.Limits(max_connections=4, keepalive_expiry=KEEP_ALIVE_S),
             follow_redirects=False,
             # A proxy that is set for the whole machine has no business between a till and a server on the same machine.
-            trust_env=url.host not in {"127.0.0.1", "localhost", "::1"},
+            trust_env=not is_loopback(url.host),
         )
 
     def __enter__(self) -> Self:
@@ -153,6 +163,8 @@ class ServerClient:
         return self._send_once(method, path, content)
 
     def _send_once(self, method: str, path: str, content: bytes | None) -> Json | Refusal:
+        if self._insecure:
+            raise Offline("insecure_address")
         headers = {"content-type": "application/json"} if content is not None else {}
         deadline = self._monotonic() + self._answer_timeout_s
         try:
@@ -161,8 +173,8 @@ class ServerClient:
             with closing(self._http.send(request, stream=True)) as response:
                 body = self._body(response, deadline)
             return _read(response, body, believed=self._believes(response, body, signed))
-        except (httpx.ConnectTimeout, httpx.ConnectError):
-            raise Offline("unreachable") from None
+        except (httpx.ConnectTimeout, httpx.ConnectError) as error:
+            raise Offline("wrong_certificate" if _is_foreign(error) else "unreachable") from None
         except httpx.TimeoutException:
             raise Offline("no_answer") from None
         except httpx.HTTPError:
@@ -192,6 +204,15 @@ class ServerClient:
             if self._monotonic() > deadline:
                 raise Offline("no_answer")
         return bytes(body)
+
+
+def _is_foreign(error: BaseException | None) -> bool:
+    """Tell whether a connection failed since the other end's certificate is not one that we believe."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _parse(answer: type[AnswerT], data: Json) -> AnswerT | None:

@@ -17,6 +17,7 @@ from cli.server_process import ServerProcess
 from cli.till_command import find_pass, join_chain
 from sync.client import ServerClient
 from sync.identity import identity_of
+from sync.trust import pinned
 from tests.integration.cli.command import Ended, pawtill_here
 
 
@@ -29,13 +30,13 @@ def _no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """Run a server; return its data folder and where it is."""
     folder = tmp_path_factory.mktemp("server")
-    with ServerProcess(folder) as process:
+    with ServerProcess(folder) as process:  # over TLS, as it is without a word
         yield folder, process.url
 
 
 def _code(server: tuple[Path, str], till: str, *, store: str = "riverside") -> str:
     folder, url = server
-    ended = pawtill_here("enrolment-code", till, "--store", store, "--data-dir", folder, "--url", url)
+    ended = pawtill_here("enrolment-code", till, "--store", store, "--data-dir", folder, "--url", url, PAWTILL_TLS="on")
     assert ended.code == Exit.OK, ended.complained
     return ended.said.split("--code ")[1].strip()
 
@@ -48,7 +49,10 @@ def _can_sync(folder: Path) -> bool:
     granted = find_pass(folder)
     assert granted.secrets.device is not None
     identity = identity_of(granted.secrets.device, SystemClock())
-    with ServerClient(granted.joined.url, identity) as client:
+    assert granted.joined.url.startswith("https://")
+    with ServerClient(
+        granted.joined.url, identity, trust=pinned(granted.joined.authority), answer_timeout_s=30
+    ) as client:
         return isinstance(client.post("/v1/sync/pull", {"proto": 1, "till": granted.joined.till_id, "cursor": 0}), dict)
 
 
@@ -65,7 +69,19 @@ def test_a_till_enrols_by_a_code_and_speaks(server: tuple[Path, str], tmp_path: 
 def test_a_till_that_joined_by_a_pass_keeps_what_it_has_and_enrols(server: tuple[Path, str], tmp_path: Path) -> None:
     folder, url = server
     pass_file = tmp_path / "R2.pass"
-    pawtill_here("add-till", "R2", "--store", "riverside", "--out", pass_file, "--data-dir", folder, "--url", url)
+    pawtill_here(
+        "add-till",
+        "R2",
+        "--store",
+        "riverside",
+        "--out",
+        pass_file,
+        "--data-dir",
+        folder,
+        "--url",
+        url,
+        PAWTILL_TLS="on",
+    )
     till = tmp_path / "till"
     till.mkdir()
     join_chain(till, pass_file)
