@@ -64,8 +64,8 @@ def _play(shop: Shop, till: DemoTill, shots: Path) -> int:
     """Play the story, then let the audit speak."""
     coupons = [Claimed(c.id, c.code, c.member_id, c.campaign_id) for c in shop.chain.coupons]
     with (
-        ServerClient(shop.url, shop.chain.headquarters_key) as office,
-        ServerClient(shop.url, shop.chain.app_key) as app,
+        ServerClient(shop.url, shop.chain.headquarters_key, trust=shop.trust) as office,
+        ServerClient(shop.url, shop.chain.app_key, trust=shop.trust) as app,
     ):
         stage = Stage(till, HeadOfficeEyes(office, app), shop.cable, coupons, lambda text: print(text, flush=True))
         try:

@@ -1,5 +1,6 @@
 """Run the demo's shop: a fresh server as a process of its own, a cable to it, and everything gone at the end."""
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,18 +9,23 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from app.services.secrets import Secrets
+from app.domain.refusals import Refusal
 from cli.cable import Cable
 from cli.demo_chain import DemoChain, DemoCoupon, DemoIds, demo_data, demo_products, load_demo_chain
 from cli.server_process import ServerProcess
 from server.opening import open_services
 from server.services.system import SystemClock
 from server.settings import Settings
+from sync.client import ServerClient
+from sync.enrolling import enrol, new_attempt
+from sync.enrolment import read_code
+from sync.trust import pinned, unknown_yet
 from ui.demo.things import Group, Thing
 from ui.running_till import Joined, TillPass
 from ui.words import Name
 
 TILL_ID = "R1"
+ENROL_S = 30.0
 _GOODS = (
     "FD-D12-30",
     "FD-C11-15",
@@ -36,12 +42,13 @@ _GOODS = (
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """Hold the shop: the server past the cable at `url`, its settings, the chain, and the demo till's pass."""
+    """Hold the shop: the server past the cable at `url`, whose certificate `trust` believes, the chain, its till."""
 
     url: str
     settings: Settings
     chain: DemoChain
     cable: Cable
+    trust: ssl.SSLContext
     till_pass: TillPass
 
 
@@ -53,6 +60,8 @@ def open_shop(folder: Path) -> Iterator[Shop]:
         data_dir=folder / "server",
         host="127.0.0.1",
         port=0,
+        tls=True,
+        tls_names="",
         database_url="",
         workers=1,
         redis_url=SecretStr(""),
@@ -73,9 +82,29 @@ def open_shop(folder: Path) -> Iterator[Shop]:
         address = urlsplit(server.url)
         assert address.hostname is not None and address.port is not None, "the server says where it is"
         with Cable((address.hostname, address.port)) as cable:
-            till = next(till for till in chain.tills if till.id == TILL_ID)
-            joined = Joined(f"http://127.0.0.1:{cable.port}", till.id, till.store_id)
-            yield Shop(server.url, settings, chain, cable, TillPass(joined, Secrets(till.key, chain.code_key)))
+            yield Shop(
+                url=server.url,
+                settings=settings,
+                chain=chain,
+                cable=cable,
+                trust=pinned(server.authority),
+                till_pass=_enrol(server, chain, cable),
+            )
+
+
+def _enrol(server: ServerProcess, chain: DemoChain, cable: Cable) -> TillPass:
+    """Enrol the demo's till as a shop's: by a code of headquarters, through the cable, believing nobody before."""
+    store_id = next(till.store_id for till in chain.tills if till.id == TILL_ID)
+    with ServerClient(server.url, chain.headquarters_key, trust=pinned(server.authority)) as office:
+        told = office.post(f"/v1/tills/{TILL_ID}/enrolment-codes", {"store": store_id})
+    assert not isinstance(told, Refusal), "the demo's till is there, and headquarters may"
+    code = read_code(told["code"])
+    assert code is not None, "the server wrote it"
+    url = f"https://127.0.0.1:{cable.port}"
+    with ServerClient(url, None, trust=unknown_yet(), answer_timeout_s=ENROL_S) as client:
+        enrolled = enrol(client, TILL_ID, code=code, attempt=new_attempt())
+    assert not isinstance(enrolled, Refusal), "the code was made just now"
+    return TillPass(Joined(url, TILL_ID, enrolled.store_id, enrolled.authority), enrolled.secrets)
 
 
 def things_to_scan(chain: DemoChain) -> tuple[Group, ...]:

@@ -34,7 +34,7 @@ DatabaseUrl = Annotated[
     ),
 ]
 LanguageOption = Annotated[Language, typer.Option(help="Language of the window.")]
-DEFAULT_URL = "http://127.0.0.1:8420"
+DEFAULT_URL = "https://127.0.0.1:8420"
 
 
 @app.command()
@@ -170,6 +170,37 @@ def found(
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
     raise typer.Exit(welcome_till(settings, url, till_id=till_id, reason=reason))
+
+
+@app.command("enrolment-code")
+def enrolment_code(
+    till_id: Annotated[str, typer.Argument(help="Id of the till, for example R1.")],
+    *,
+    store: Annotated[str, typer.Option(help="Id of its store; made if it is new.")],
+    data_dir: DataDir = None,
+    url: Annotated[str, typer.Option(help="Where the till reaches the server.")] = DEFAULT_URL,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Make a one-time code by which a till enrols: 15 minutes, one use. The server may be running or not."""
+    from cli.enrolment_code_command import print_enrolment_code
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(print_enrolment_code(settings, till_id=till_id, store=store, url=url))
+
+
+@app.command()
+def enrol(
+    till_id: Annotated[str, typer.Argument(help="Id of this till, as headquarters named it.")],
+    *,
+    code: Annotated[str, typer.Option(help="The one-time code from `pawtill enrolment-code`.")],
+    server: Annotated[str, typer.Option(help="Where the server is.")] = DEFAULT_URL,
+    data_dir: DataDir = None,
+) -> None:
+    """Enrol this till: it makes a key of its own, and the server knows it from then on."""
+    from cli.enrol_command import enrol_till
+
+    raise typer.Exit(enrol_till(data_dir, till_id=till_id, server=server, code=code))
 
 
 @app.command()

@@ -10,9 +10,13 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-_READY = re.compile(r"ready on (http://\S+)")
+from server.tls import AUTHORITY_FILE
+
+_READY = re.compile(r"ready on (https?://\S+)")
 _START_LIMIT_S = 60.0
 _STOP_LIMIT_S = 15.0
+PLAIN: Mapping[str, str] = MappingProxyType({"PAWTILL_TLS": "off"})
+"""Settings of a server that speaks plain HTTP, to this machine alone."""
 LOG_FILE = "server.log"
 
 
@@ -40,6 +44,8 @@ class ServerProcess:
             )
         self.pid = self._process.pid
         self.url = self._wait_until_ready()
+        self.authority = (data_dir / AUTHORITY_FILE).read_text("utf-8") if self.url.startswith("https:") else ""
+        """The certificate (PEM) that the server's is from, "" where it speaks plain HTTP."""
 
     def __enter__(self) -> Self:
         return self

@@ -85,12 +85,12 @@ def find_pass(folder: Path) -> TillPass:
     joined: Joined | None = read_joined(folder)
     if joined is None:
         raise NoSuchPass(
-            f"the till of {folder} has joined no chain yet. At the server: pawtill add-till R1 --store NAME --out "
-            "R1.pass; here: pawtill till --join R1.pass"
+            f"the till of {folder} has joined no chain yet. At the server: pawtill enrolment-code R1 --store NAME; "
+            "here: pawtill enrol R1 --server ADDRESS --code CODE"
         )
     secrets = Vault(folder).load(joined.till_id)
     if secrets is None:
         raise NoSuchPass(
-            f"the secrets of till {joined.till_id} are not to be had: unlock the keyring, or join anew with a pass"
+            f"the secrets of till {joined.till_id} are not to be had: unlock the keyring, or enrol anew with a code"
         )
     return TillPass(joined, secrets)

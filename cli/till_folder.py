@@ -7,11 +7,13 @@ from typing import Any
 from platformdirs import user_data_path
 
 from app.services.secrets import Secrets
+from sync.trust import may_be_plain, pinned
 from ui.running_till import Joined, TillPass
 
 TILL_FILE = "till.db"
 _JOINED_FILE = "till.json"
 CODE_KEY_BYTES = 32
+INSECURE_ZH = "明文 HTTP 只能用于本机，请使用 https:// 地址"
 
 
 class NoSuchPass(Exception):
@@ -33,9 +35,13 @@ def read_pass(file: Path) -> TillPass:
     data = _read(file)
     try:
         key, code_key = str(data["key"]), bytes.fromhex(data["code_key"])
-        joined = Joined(str(data["url"]), str(data["till"]), str(data["store"]))
+        joined = _joined(data)
+        if joined.authority:
+            pinned(joined.authority)
     except (KeyError, TypeError, ValueError):
         raise NoSuchPass(f"{file} is no till pass") from None
+    if joined.url.startswith("http://") and not may_be_plain(joined.url):
+        raise NoSuchPass(f"{joined.url} would be spoken to without TLS, which only this machine may: {INSECURE_ZH}")
     if not key or len(code_key) != CODE_KEY_BYTES or not joined.url.startswith(("http://", "https://")):
         raise NoSuchPass(f"{file} is no till pass")
     return TillPass(joined, Secrets(key, code_key))
@@ -48,7 +54,7 @@ def read_joined(folder: Path) -> Joined | None:
         return None
     data = _read(file)
     try:
-        return Joined(str(data["url"]), str(data["till"]), str(data["store"]))
+        return _joined(data)
     except KeyError:
         raise NoSuchPass(f"{file} is damaged: join anew with a till pass") from None
 
@@ -56,9 +62,17 @@ def read_joined(folder: Path) -> Joined | None:
 def write_joined(folder: Path, joined: Joined) -> None:
     """Note which chain the till joined; raises OSError."""
     part = folder / (_JOINED_FILE + ".part")
-    text = json.dumps({"url": joined.url, "till": joined.till_id, "store": joined.store_id}, indent=2)
+    data = {"url": joined.url, "till": joined.till_id, "store": joined.store_id}
+    if joined.authority:
+        data["authority"] = joined.authority
+    text = json.dumps(data, indent=2)
     part.write_text(text + "\n", "utf-8")
     part.replace(folder / _JOINED_FILE)
+
+
+def _joined(data: dict[str, Any]) -> Joined:
+    """Read what names a chain; one from before TLS names no authority."""
+    return Joined(str(data["url"]), str(data["till"]), str(data["store"]), str(data.get("authority", "")))
 
 
 def _read(file: Path) -> dict[str, Any]:

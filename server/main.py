@@ -29,7 +29,9 @@ from server.services.services import Services
 from server.services.system import SystemClock, SystemIds
 from server.settings import Settings
 from server.stock.opening import check_url, open_door
+from server.tls import server_context, server_names, with_authority
 from server.workers import run_workers
+from sync.trust import is_loopback
 
 SHUTDOWN_S = 10
 SWITCH_S = 0.0005
@@ -39,6 +41,12 @@ second in which nobody gets an answer."""
 GARBAGE_AFTER = 50_000
 """Objects that outlive their maker before Python looks for cycles among them, and not among those of the start at all:
 after its own 700, which are a few claims, it looks so often that a claim takes a fifth longer."""
+
+
+_PLAIN = (
+    "plain HTTP is for this machine alone, and {} is not: leave PAWTILL_TLS on, or listen on 127.0.0.1 behind a proxy "
+    "that speaks TLS / 明文 HTTP 只能用于本机：请保持 PAWTILL_TLS 开启，或只监听 127.0.0.1 并在前面放置 TLS 代理"
+)
 
 
 class ExitCode(IntEnum):
@@ -68,6 +76,8 @@ def serve(settings: Settings, *, announce: Callable[[str], None] | None = None) 
     try:
         if settings.workers > 1 and isinstance(settings.database, Path):
             raise ValueError("SQLite has one writer, so there is one server process: set workers to 1")
+        if not settings.tls and not is_loopback(settings.host):
+            raise ValueError(_PLAIN.format(settings.host))
         check_url(settings.redis_url.get_secret_value())
         _run(settings, announce or _print)
     except KeyboardInterrupt:
@@ -95,7 +105,7 @@ def _run(settings: Settings, announce: Callable[[str], None]) -> None:
         if settings.workers > 1:
             services.database.close()
         with _listen(settings.host, settings.port) as listener:
-            announce(_url(listener))
+            announce(_url(listener, "https" if settings.tls else "http"))
             if settings.workers > 1:
                 run_workers(settings.workers, _work, settings, listener)
             else:
@@ -111,10 +121,10 @@ def _open(settings: Settings) -> Services:
     key_file = folder / HEADQUARTERS_KEY_FILE
     try:
         provision(services, ChainPlan(), keep=lambda token: write_private(key_file, f"{token}\n".encode()))
+        return with_authority(services, settings)
     except BaseException:
         services.database.close()
         raise
-    return services
 
 
 def _work(settings: Settings, listener: socket.socket) -> None:
@@ -150,6 +160,10 @@ def _serve(services: Services, settings: Settings, listener: socket.socket) -> N
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=SHUTDOWN_S
     )
+    if settings.tls:
+        names = server_names(settings.host, settings.tls_names)
+        context = server_context(services.chain_key, settings.folder, names=names, now=services.clock.now())
+        config.ssl_context_factory = lambda _config, _default: context
     _suit_interpreter()
     uvicorn.Server(config).run(sockets=[listener])
 
@@ -195,9 +209,9 @@ def _listen(host: str, port: int) -> socket.socket:
         raise
 
 
-def _url(listener: socket.socket) -> str:
+def _url(listener: socket.socket, scheme: str) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _print(url: str) -> None:
@@ -212,8 +226,8 @@ _IN_CHINESE = {
     ExitCode.NEWER_DATA: "数据由更新版本的 Pawtill 写入：请运行新版本。没有任何数据受影响。",
     ExitCode.DAMAGED_DATA: "数据库已损坏：请从备份恢复，不要删除任何文件。",
     ExitCode.OTHER_CODE_KEY: (
-        "数据文件夹里的 code.key 不是这个数据库的："
-        "请从最先建立该数据库的服务器的数据文件夹复制 code.key。没有任何数据受影响。"
+        "数据文件夹里的密钥（code.key 或 chain.key）不是这个数据库的："
+        "请从最先建立该数据库的服务器的数据文件夹复制 code.key 和 chain.key。没有任何数据受影响。"
     ),
     ExitCode.UNAVAILABLE: "数据库暂时无法读写（被占用、只读或磁盘已满），什么都没有改动。",
 }

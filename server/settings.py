@@ -25,6 +25,14 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="Port to listen on; 0 = any free one.")
+    tls: bool = Field(
+        True,
+        description="Speak TLS by a certificate that the chain makes; off = plain HTTP, which is for this machine alone"
+        " (a proxy that speaks TLS before it, say).",
+    )
+    tls_names: str = Field(
+        "", description="More names and addresses for the certificate, with commas; tills need none, browsers do."
+    )
     database_url: str = Field(
         "",
         repr=False,

@@ -7,8 +7,10 @@ of an exception.
 """
 
 import json
+import ssl
 import time
 from collections.abc import Callable
+from contextlib import closing
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -17,7 +19,10 @@ from pydantic import ValidationError
 
 from app.domain.refusals import Refusal, RefusalCode
 from app.services.ports import Busy, Offline
+from sync.identity import Identity
 from sync.protocol import Answer, Message
+from sync.signatures import CLOCK, REPLAYED, Request
+from sync.trust import is_loopback, may_be_plain
 
 Json = dict[str, Any]
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -49,35 +54,61 @@ class Misunderstood(Offline):
     """Say that the server calls a request of ours malformed: a bug at one of the ends, repeating will not help."""
 
 
+SHUT = ("till_suspended", "till_revoked", "till_replaced")
+
+
+class ClockWrong(Offline):
+    """Say that our clock is too far from the server's; `now_ms` is the server's, in ms since 1970, and is proved."""
+
+    def __init__(self, now_ms: int) -> None:
+        super().__init__("clock")
+        self.now_ms = now_ms
+
+
+class TillShut(KeyRefused):
+    """Say that headquarters suspended, revoked or replaced this till."""
+
+
 class ServerClient:
     """Send requests to one server with one key; safe to share between threads.
 
-    `transport` replaces the network (tests, scenarios). `monotonic` measures the whole of an answer, since a timeout
-    for each read would let a dripping connection hang a cashier. Name resolution is the system's and has its own limit.
+    `key` is an API key, or who an enrolled till is: then every request is signed, and no answer is believed that the
+    server has not signed for this very request; None = nobody yet. `trust` says whose TLS certificate is believed, None
+    for any of a public authority. Without TLS nothing is said to another machine (Offline). `transport` replaces the
+    network (tests, scenarios). `connect_timeout_s` bounds both the connection and TLS. `monotonic` measures the whole
+    of an answer, since a timeout for each read would let a dripping connection hang a cashier. Name resolution is the
+    system's and has its own limit.
     """
 
     def __init__(
         self,
         base_url: str,
-        key: str,
+        key: str | Identity | None,
         *,
         transport: httpx.BaseTransport | None = None,
-        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        trust: ssl.SSLContext | None = None,
+        connect_timeout_s: float | None = None,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
         self._answer_timeout_s = answer_timeout_s
+        self._insecure = transport is None and not may_be_plain(base_url)
+        self._identity = key if isinstance(key, Identity) else None
         url = httpx.URL(base_url)
+        if connect_timeout_s is None:
+            # On this machine a connection is there or refused at once, and only TLS waits for a busy server.
+            connect_timeout_s = answer_timeout_s if is_loopback(url.host) else CONNECT_TIMEOUT_S
         self._http = httpx.Client(
             base_url=url,
-            headers={"authorization": f"Bearer {key}", "accept": "application/json"},
+            headers=_headers(key),
             transport=transport,
+            verify=trust if trust is not None else True,
             timeout=httpx.Timeout(answer_timeout_s, connect=connect_timeout_s, pool=connect_timeout_s),
             limits=httpx.Limits(max_connections=4, keepalive_expiry=KEEP_ALIVE_S),
             follow_redirects=False,
             # A proxy that is set for the whole machine has no business between a till and a server on the same machine.
-            trust_env=url.host not in {"127.0.0.1", "localhost", "::1"},
+            trust_env=not is_loopback(url.host),
         )
 
     def __enter__(self) -> Self:
@@ -87,6 +118,11 @@ class ServerClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def by_pass(self) -> bool:
+        """Tell whether an API key speaks for us."""
+        return "authorization" in self._http.headers
 
     def close(self) -> None:
         """Close the kept connections."""
@@ -118,18 +154,46 @@ class ServerClient:
         return self._send("GET", path, None)
 
     def _send(self, method: str, path: str, content: bytes | None) -> Json | Refusal:
+        try:
+            return self._send_once(method, path, content)
+        except ClockWrong as wrong:
+            # Told by the server itself, in answer to this request: sign once more, with its time.
+            assert self._identity is not None, "only signed requests have a time"
+            self._identity.set_clock(wrong.now_ms)
+        return self._send_once(method, path, content)
+
+    def _send_once(self, method: str, path: str, content: bytes | None) -> Json | Refusal:
+        if self._insecure:
+            raise Offline("insecure_address")
         headers = {"content-type": "application/json"} if content is not None else {}
         deadline = self._monotonic() + self._answer_timeout_s
         try:
-            with self._http.stream(method, path, content=content, headers=headers) as response:
-                return _read(response, self._body(response, deadline))
-        except (httpx.ConnectTimeout, httpx.ConnectError):
-            raise Offline("unreachable") from None
+            request = self._http.build_request(method, path, content=content, headers=headers)
+            signed = self._sign(request, content or b"")
+            with closing(self._http.send(request, stream=True)) as response:
+                body = self._body(response, deadline)
+            return _read(response, body, believed=self._believes(response, body, signed))
+        except (httpx.ConnectTimeout, httpx.ConnectError) as error:
+            raise Offline("wrong_certificate" if _is_foreign(error) else "unreachable") from None
         except httpx.TimeoutException:
             raise Offline("no_answer") from None
         except httpx.HTTPError:
             # Cut in the middle, broken framing, broken compression: the server may or may not have done it.
             raise Offline("cut") from None
+
+    def _sign(self, request: httpx.Request, content: bytes) -> Request | None:
+        """Add our signature and return what it covers; None where a key speaks for us."""
+        if self._identity is None:
+            return None
+        signed = self._identity.sign(request.method, str(request.url), content)
+        request.headers.update(signed.headers)
+        return signed
+
+    def _believes(self, response: httpx.Response, body: bytes, signed: Request | None) -> bool:
+        """Tell whether an answer may be acted on."""
+        if self._identity is None or signed is None:
+            return True
+        return self._identity.believes(response.status_code, response.headers, body, request=signed)
 
     def _body(self, response: httpx.Response, deadline: float) -> bytes:
         body = bytearray()
@@ -142,6 +206,15 @@ class ServerClient:
         return bytes(body)
 
 
+def _is_foreign(error: BaseException | None) -> bool:
+    """Tell whether a connection failed since the other end's certificate is not one that we believe."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _parse(answer: type[AnswerT], data: Json) -> AnswerT | None:
     """Return the answer, or None: the exception is dropped here, since its text quotes what came."""
     try:
@@ -150,8 +223,19 @@ def _parse(answer: type[AnswerT], data: Json) -> AnswerT | None:
         return None
 
 
-def _read(response: httpx.Response, body: bytes) -> Json | Refusal:
-    """Tell what an answer means; everything that is not surely ours is Offline."""
+def _headers(key: str | Identity | None) -> dict[str, str]:
+    """Return the headers of every request; what is signed is the body as it travels, so nobody may compress it."""
+    accepted = {"accept": "application/json"}
+    if isinstance(key, str):
+        return {**accepted, "authorization": f"Bearer {key}"}
+    return {**accepted, "accept-encoding": "identity"}
+
+
+def _read(response: httpx.Response, body: bytes, *, believed: bool) -> Json | Refusal:
+    """Tell what an answer means; everything that is not surely ours is Offline.
+
+    `believed`: it carries what proves that the server gave it; where it does not, it is no more than a word for people.
+    """
     status = response.status_code
     if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
         # Whoever says it, a shorter request is worth a try, and saying it changes nothing at the server.
@@ -159,10 +243,12 @@ def _read(response: httpx.Response, body: bytes) -> Json | Refusal:
     data = _ours(response, body)
     if data is None:
         raise Offline("captive_portal" if response.is_redirect or response.is_success else f"status_{status}")
+    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise _refused(data, believed=believed)
+    if not believed:
+        raise Offline("unsigned_answer")
     if response.is_success:
         return data
-    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise KeyRefused("key_refused")
     if status == httpx.codes.UPGRADE_REQUIRED:
         raise ProtocolRefused("protocol_refused")
     if status == httpx.codes.UNPROCESSABLE_ENTITY:
@@ -175,6 +261,17 @@ def _read(response: httpx.Response, body: bytes) -> Json | Refusal:
         facts = data.get("facts")
         return Refusal(_code(data), dict(facts) if isinstance(facts, dict) else {})
     raise Offline(f"status_{status}")
+
+
+def _refused(data: Json, *, believed: bool) -> Offline:
+    """Return what a 401 or 403 means."""
+    word = data.get("error")
+    if word == CLOCK and believed and type(data.get("now_ms")) is int:
+        return ClockWrong(data["now_ms"])
+    if word == REPLAYED:
+        # The line doubled our request: its first copy is answered, and this says nothing of what it did.
+        return Offline("cut")
+    return TillShut(word) if word in SHUT else KeyRefused("key_refused")
 
 
 def _ours(response: httpx.Response, body: bytes) -> Json | None:

@@ -1,7 +1,8 @@
 """Define the messages between till and server; imported by both ends.
 
-Version 1 (2026-11): hello, push, pull over JSON and HTTPS, all POST. Fields that later versions need (signatures,
-directives) have their place already and are empty. Leases and homes came within it: entries of new kinds, which an
+Version 1 (2026-11): hello, push, pull over JSON and HTTPS, all POST. Fields that later versions need (directives) have
+their place already and are empty. What an enrolled till says, and what it is answered, is signed whole as HTTP messages
+(`sync/signatures.py`). Leases and homes came within it: entries of new kinds, which an
 older server quarantines, and records of new kinds, which an older till passes over. An unknown version is refused with
 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted (PROTOCOL 3.8).
 
@@ -92,7 +93,7 @@ class Hello(Message):
 
 
 class HelloAnswer(Answer):
-    """Tell the till what the server holds of its ledger. `signature` is empty until tills are enrolled with keys."""
+    """Tell the till what the server holds of its ledger."""
 
     incarnation: int
     epoch: int
@@ -103,7 +104,6 @@ class HelloAnswer(Answer):
     schema_accept: tuple[int, int]
     head: int
     directives: list[dict[str, Any]] = []
-    signature: str = ""
 
 
 class PushedEntry(Message):
@@ -161,7 +161,6 @@ class PushAnswer(Answer):
     acked: Mark
     results: list[EntryResult] = []
     error: str = ""
-    signature: str = ""
 
 
 class Pull(Message):

@@ -15,15 +15,21 @@ from app.store.database import TillDatabase
 from sync.client import ServerClient
 from sync.engine import SyncEngine
 from sync.head_office import ServerHeadOffice
+from sync.identity import identity_of
+from sync.trust import pinned
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Name the chain's server, and who this till is there."""
+    """Name the chain's server, and who this till is there.
+
+    `authority` is the certificate (PEM) that the server's must be from; "" = any of a public authority, or no TLS.
+    """
 
     url: str
     till_id: str
     store_id: str
+    authority: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +69,10 @@ def open_running_till(file: Path, granted: TillPass, *, payments: PaymentPort, p
     """Open the till's file and its line; the sync waits for `engine.start`.
 
     Raises what `app.store.errors` names, but for damage: such a till opens, says so in its status, and sells nothing.
-    ValueError: the URL is none.
+    ValueError: the URL, or the authority, is none.
     """
-    client = ServerClient(granted.joined.url, granted.secrets.api_key)
     clock = SystemClock()
+    client = _line(granted, clock)
     made: list[tuple[SyncEngine, ServerHeadOffice]] = []
 
     def connect(database: TillDatabase) -> ServerHeadOffice:
@@ -92,3 +98,10 @@ def open_running_till(file: Path, granted: TillPass, *, payments: PaymentPort, p
     engine, head_office = made[0]
     engine.behind = till.renew_rights
     return RunningTill(till, engine, head_office, client, clock)
+
+
+def _line(granted: TillPass, clock: Clock) -> ServerClient:
+    """Return the line to the server: by the till's own signature, or by its pass where it has not enrolled."""
+    device, joined = granted.secrets.device, granted.joined
+    key = granted.secrets.api_key if device is None else identity_of(device, clock)
+    return ServerClient(joined.url, key, trust=pinned(joined.authority) if joined.authority else None)

@@ -191,6 +191,14 @@ class LineTrouble(StrEnum):
     FORK = "fork"
     REVOKED = "revoked"
     BROKEN_CHAIN = "broken_chain"
+    TILL_SUSPENDED = "till_suspended"
+    TILL_REVOKED = "till_revoked"
+    TILL_REPLACED = "till_replaced"
+    WRONG_CERTIFICATE = "wrong_certificate"
+    INSECURE_ADDRESS = "insecure_address"
+    UNSIGNED_ANSWER = "unsigned_answer"
+    NOT_ENROLLED = "not_enrolled"
+    """Nothing is wrong yet: the till speaks by the pass that it joined with, and is asked to enrol."""
 
 
 class HeadOffice(Protocol):

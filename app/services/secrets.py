@@ -10,13 +10,14 @@ import json
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 LIMIT_S = 3.0
 SERVICE = "pawtill"
 FILE = "till.secrets"
+_ATTEMPT = "+enrolment"
 IN_FILE = "secrets_in_file"
 """The notice that the secrets lie in a file (a key of the translations)."""
 
@@ -40,11 +41,36 @@ class Keyring(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceKey:
+    """Hold the key that a till made for itself (Ed25519, 32 bytes), and what it got for it.
+
+    `key_id` names it at the server, `certificate` is the chain's word for it, `answer_key` the server's public key.
+    """
+
+    key_id: str
+    private_key: bytes = field(repr=False)
+    answer_key: bytes
+    certificate: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Hold an enrolment that may be under way: its id, and the key that it is for."""
+
+    enrolment_id: str
+    private_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Secrets:
-    """Hold the till's API key and the chain's key for the digests of codes; neither shows in logs."""
+    """Hold how the till proves who it is, and the chain's key for the digests of codes; nothing of it shows in logs.
+
+    `api_key` came with a pass; `device` was made here at enrolment, and then there is no API key ("").
+    """
 
     api_key: str = field(repr=False)
     code_key: bytes = field(repr=False)
+    device: DeviceKey | None = None
 
 
 def system_keyring() -> Keyring:
@@ -69,8 +95,24 @@ class Vault:
 
     def save(self, till_id: str, secrets: Secrets) -> None:
         """Keep the secrets where they are safest. Raises OSError where not even a file can be written."""
-        text = json.dumps({"api_key": secrets.api_key, "code_key": secrets.code_key.hex()})
-        name = self._name(till_id)
+        self._keep(till_id, _written(secrets))
+
+    def save_attempt(self, till_id: str, attempt: Attempt) -> None:
+        """Keep an enrolment before it is asked for, so that it is asked for again and not anew; raises as `save`."""
+        data = {"enrolment": attempt.enrolment_id, "private_key": attempt.private_key.hex()}
+        self._keep(till_id + _ATTEMPT, json.dumps(data))
+
+    def load_attempt(self, till_id: str) -> Attempt | None:
+        """Return the enrolment that was asked for and perhaps not answered, None where there is none."""
+        text = self._find(till_id + _ATTEMPT)
+        try:
+            data = json.loads(text or "null")
+            return Attempt(str(data["enrolment"]), bytes.fromhex(data["private_key"]))
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def _keep(self, owner: str, text: str) -> None:
+        name = self._name(owner)
 
         def keep() -> bool:
             ring = self._find_keyring()
@@ -79,25 +121,37 @@ class Vault:
             return ring.get_password(SERVICE, name) == text
 
         if self._limited(keep, instead=False):
-            self._file(till_id).unlink(missing_ok=True)
+            self._file(owner).unlink(missing_ok=True)
             self.notice = ""
         else:
-            self._write(till_id, text)
+            self._write(owner, text)
             self.notice = IN_FILE
 
     def load(self, till_id: str) -> Secrets | None:
         """Return the secrets; None where none are kept, or where the keyring that has them does not answer."""
-        text = self._read(till_id)
+        text = self._find(till_id)
+        return None if text is None else _parse(text)
+
+    def _find(self, owner: str) -> str | None:
+        text = self._read(owner)
         self.notice = "" if text is None else IN_FILE
         if text is None:
-            name = self._name(till_id)
+            name = self._name(owner)
             text = self._limited(lambda: self._find_keyring().get_password(SERVICE, name), instead=None)
-        return None if text is None else _parse(text)
+        return text
 
     def forget(self, till_id: str) -> None:
         """Remove the secrets from wherever they are kept."""
-        self._file(till_id).unlink(missing_ok=True)
-        name = self._name(till_id)
+        for owner in (till_id, till_id + _ATTEMPT):
+            self._forget(owner)
+
+    def forget_attempt(self, till_id: str) -> None:
+        """Remove an enrolment that was answered."""
+        self._forget(till_id + _ATTEMPT)
+
+    def _forget(self, owner: str) -> None:
+        self._file(owner).unlink(missing_ok=True)
+        name = self._name(owner)
         self._limited(lambda: self._find_keyring().delete_password(SERVICE, name), instead=None)
 
     def _name(self, till_id: str) -> str:
@@ -143,9 +197,28 @@ class Vault:
             return None
 
 
+def _written(secrets: Secrets) -> str:
+    data: dict[str, Any] = {"api_key": secrets.api_key, "code_key": secrets.code_key.hex()}
+    if secrets.device is not None:
+        device = asdict(secrets.device)
+        data["device"] = {name: value.hex() if isinstance(value, bytes) else value for name, value in device.items()}
+    return json.dumps(data)
+
+
 def _parse(text: str) -> Secrets | None:
     try:
         data = json.loads(text)
-        return Secrets(str(data["api_key"]), bytes.fromhex(data["code_key"]))
+        api_key, code_key = str(data["api_key"]), bytes.fromhex(data["code_key"])
+        device = data.get("device")
+        return Secrets(api_key, code_key, None if device is None else _parse_device(device))
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _parse_device(data: Any) -> DeviceKey:
+    return DeviceKey(
+        str(data["key_id"]),
+        bytes.fromhex(data["private_key"]),
+        bytes.fromhex(data["answer_key"]),
+        str(data["certificate"]),
+    )

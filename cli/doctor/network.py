@@ -8,6 +8,7 @@ from app.domain.refusals import Refusal
 from app.services.ports import Busy, Offline
 from cli.doctor.check import Check, broken, fine, note
 from sync.client import ServerClient
+from sync.trust import pinned
 
 _CONNECT_S, _ANSWER_S = 2.0, 5.0
 _ROUNDS = 5
@@ -15,14 +16,15 @@ DRIFT_NOTED = timedelta(minutes=5)
 """Beyond this a till's receipts show a time that nobody believes; what is valid follows the server's clock anyway."""
 
 
-def look(url: str, *, expected: bool) -> Iterator[Check]:
+def look(url: str, *, authority: str, expected: bool) -> Iterator[Check]:
     """Yield what there is to say about the server at `url`; everything that is asked needs no key.
 
-    `expected` False: nobody said that there is a server, so its silence is no fault.
+    `authority` (PEM) is whom its certificate must be from, "" = a public one. `expected` False: nobody said that there
+    is a server, so its silence is no fault.
     """
     try:
-        # A header needs some text; what is asked here needs no key.
-        client = ServerClient(url, "none", connect_timeout_s=_CONNECT_S, answer_timeout_s=_ANSWER_S)
+        trust = pinned(authority) if authority else None
+        client = ServerClient(url, None, trust=trust, connect_timeout_s=_CONNECT_S, answer_timeout_s=_ANSWER_S)
     except (ValueError, TypeError) as error:
         yield broken("Server", f"{url} is no address: {error}")
         return

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from sqlalchemy import URL
 
 from cli.doctor import data, keyring, machine, network
 from cli.doctor.check import Check, Health, broken
@@ -12,6 +13,7 @@ from cli.exits import Exit
 from cli.settings import server_settings
 from cli.till_folder import TILL_FILE, NoSuchPass, read_joined, till_folder
 from server.settings import DEFAULT_PORT
+from server.tls import AUTHORITY_FILE
 
 _STYLES = {Health.FINE: "green", Health.NOTE: "yellow", Health.BROKEN: "bold red"}
 
@@ -51,4 +53,12 @@ def _visit(data_dir: Path | None, url: str | None) -> Iterator[Check]:
         yield broken("Till's chain", str(error))
         joined = None
     named = url or (joined.url if joined else None)
-    yield from network.look(named or f"http://127.0.0.1:{DEFAULT_PORT}", expected=named is not None)
+    address = named or f"{'https' if settings.tls else 'http'}://127.0.0.1:{DEFAULT_PORT}"
+    authority = (joined.authority if joined else "") or _authority_beside(where)
+    yield from network.look(address, authority=authority, expected=named is not None)
+
+
+def _authority_beside(where: Path | URL) -> str:
+    """Return whose certificate the server of this folder has, "" where it has never spoken TLS."""
+    file = where.parent / AUTHORITY_FILE if isinstance(where, Path) else None
+    return file.read_text("utf-8") if file is not None and file.exists() else ""

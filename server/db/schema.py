@@ -78,6 +78,14 @@ code_key = Table(
     CheckConstraint("id = 1", name="one_code_key"),
 )
 
+chain_key = Table(
+    "chain_key",
+    metadata,
+    Column("id", Integer, primary_key=True),  # always 1
+    Column("public", LargeBinary, nullable=False),  # of the keys that sign certificates and answers (chain_key.py)
+    CheckConstraint("id = 1", name="one_chain_key"),
+)
+
 store = Table("store", metadata, Column("id", Text, primary_key=True), Column("zone", Text, nullable=False))
 
 till = Table(
@@ -94,6 +102,54 @@ till = Table(
     Column("last_seen_at", Instant),
     Column("clock_drift_ms", BigInteger),
     Column("lost_at", Instant),  # headquarters declared it lost; it is lent nothing, what it tells is still taken in
+)
+
+shut_till = Table(
+    "shut_till",
+    metadata,
+    Column("till_id", Text, ForeignKey("till.id"), primary_key=True),  # not here = it may speak
+    Column("access", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("since_at", Instant, nullable=False),
+    CheckConstraint("access IN ('SUSPENDED', 'REVOKED')", name="access"),
+)
+
+device = Table(
+    "device",
+    metadata,
+    Column("id", Text, primary_key=True),  # of the enrolment, as the till chose it; the id of its key
+    Column("till_id", Text, ForeignKey("till.id"), nullable=False, index=True),
+    Column("public_key", LargeBinary, nullable=False),  # Ed25519
+    Column("certificate", Text, nullable=False),
+    Column("enrolled_at", Instant, nullable=False),
+    Column("replaced_at", Instant),
+)
+Index(
+    "uq_device_of_till",
+    device.c.till_id,
+    unique=True,
+    sqlite_where=device.c.replaced_at.is_(None),
+    postgresql_where=device.c.replaced_at.is_(None),
+)
+
+enrolment_code = Table(
+    "enrolment_code",
+    metadata,
+    Column("id", Text, primary_key=True),  # the code itself is drawn from it and `chain.key`, and is nowhere here
+    Column("till_id", Text, ForeignKey("till.id"), nullable=False, index=True),
+    Column("store_id", Text, ForeignKey("store.id"), nullable=False),
+    Column("until_at", Instant, nullable=False),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("device_id", Text, ForeignKey("device.id")),  # who used it
+    CheckConstraint("tries BETWEEN 0 AND 5", name="tries"),
+)
+
+request_nonce = Table(
+    "request_nonce",
+    metadata,
+    Column("key_id", Text, primary_key=True),
+    Column("nonce", Text, primary_key=True),
+    Column("until_at", Instant, nullable=False, index=True),
 )
 
 api_key = Table(

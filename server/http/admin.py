@@ -151,12 +151,14 @@ def put_till(*, till_id: PathId, body: TillIn, services: ServicesDep, actor: Hea
     """Set a till and hand out its new key, once; the keys that it had are worthless from now on.
 
     `code_key` (hex) lets the till recognise coupon codes by their digest; both belong into the till's keyring.
+    `authority` (PEM) is whom the server's TLS certificate must be from, "" where that is not for the server to say.
     """
     made = services.write(lambda conn, ctx: catalog.set_till(conn, ctx, till_id, store_id=body.store), actor)
     services.known_keys.clear()
     if isinstance(made, Refusal):
         return reply(made)
-    return reply(ok(till=till_id, store=body.store, key=made.token, code_key=services.code_key.hex()))
+    secrets = {"key": made.token, "code_key": services.code_key.hex()}
+    return reply(ok(till=till_id, store=body.store, authority=services.authority, **secrets))
 
 
 @router.post("/products")

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.domain.refusals import Refusal, RefusalCode, refuse
 from server.db.errors import DatabaseBusy, DatabaseTrouble
-from server.http.security import NoKey, WrongScope
+from server.http.security import NoKey, TillShut, WrongScope
 from server.services.answers import Answer, refused
 from server.services.context import NotProvisioned
 from server.stock.trouble import StockTrouble
@@ -72,6 +72,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(WrongScope)
     async def wrong_scope(_request: Request, error: WrongScope) -> JSONResponse:
         return JSONResponse({"error": "wrong_scope", "scopes": list(error.scopes)}, 403)
+
+    @app.exception_handler(TillShut)
+    async def till_shut(_request: Request, error: TillShut) -> JSONResponse:
+        return JSONResponse({"error": error.word}, 403)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:

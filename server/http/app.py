@@ -15,6 +15,7 @@ from server.http import (
     coupons,
     described,
     docs,
+    enrolment,
     gifts,
     health,
     issues,
@@ -26,6 +27,7 @@ from server.http import (
     sync,
 )
 from server.http.running import Running
+from server.http.signed import SignedRequests
 from server.scrape import Scrape
 from server.services.admission.admission import with_admission
 from server.services.services import Services
@@ -52,7 +54,8 @@ class Application(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         """Return what answers requests behind the claims."""
-        return answers.TooLargeInJson(super().build_middleware_stack())
+        plain = answers.TooLargeInJson(super().build_middleware_stack())
+        return SignedRequests(plain, self.state, max_body_bytes=MAX_BODY_BYTES)
 
     def openapi(self) -> dict[str, Any]:
         """Return the description of the API, made once."""
@@ -85,6 +88,7 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None, running:
         campaigns,
         claims,
         coupons,
+        enrolment,
         gifts,
         issues,
         leases,

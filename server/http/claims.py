@@ -96,8 +96,10 @@ async def post_claim(
     With `Prefer: respond-async` a claim of a campaign on Redis may be answered 202 before; that promises nothing until
     the place in `Location` says so.
     """
-    # What came here with a good key was not known for one: the next claims need not come this way.
-    services.known_keys.add(_token(dict(request.scope["headers"])), actor)
+    # What came here with a good key was not known for one: the next claims need not come this way. A till's key is not
+    # kept: it may be suspended through another process, and that counts at once.
+    if actor.till_id is None:
+        services.known_keys.add(_token(dict(request.scope["headers"])), actor)
     return await _answer(services, body, actor, prefer=prefer)
 
 

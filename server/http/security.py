@@ -1,14 +1,16 @@
-"""Let nobody in without a key, and only where the key's scope reaches."""
+"""Let nobody in without a key or a till's signature, and only where its scope reaches."""
 
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from server.services import keys
+from server.services import devices, keys
 from server.services.context import Actor
 from server.services.services import Services
 
+ACTOR = "pawtill.actor"
+"""The scope's key under which a good signature leaves who asks; nothing that comes over the wire can set it."""
 APP, TILL, MANAGER, HEADQUARTERS = "app", "till", "manager", "headquarters"
 
 _bearer = HTTPBearer(auto_error=False, description="`pt_<key id>_<secret>`, as it was shown once when it was made")
@@ -26,6 +28,14 @@ class WrongScope(Exception):
         self.scopes = scopes
 
 
+class TillShut(Exception):
+    """Refuse a till that headquarters has suspended, revoked or replaced (403)."""
+
+    def __init__(self, access: str) -> None:
+        super().__init__(access)
+        self.word = f"till_{access.lower()}"
+
+
 def get_services(request: Request) -> Services:
     """Return the services that the application was made with."""
     services: Services = request.app.state.services
@@ -36,7 +46,7 @@ ServicesDep = Annotated[Services, Depends(get_services)]
 
 
 def allow(*scopes: str) -> Any:
-    """Make the dependency that returns who asks, where one of these scopes does; raises NoKey, WrongScope.
+    """Make the dependency that returns who asks, where one of these scopes does; raises NoKey, TillShut, WrongScope.
 
     The description of the API names the scopes beside each route that needs one.
     """
@@ -46,11 +56,15 @@ def allow(*scopes: str) -> Any:
         services: ServicesDep,
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Actor:
-        token = credentials.credentials if credentials is not None else ""
-        found = services.database.read(lambda conn: keys.authenticate(conn, token))
+        found: Actor | None = request.scope.get(ACTOR)
+        if found is None:
+            token = credentials.credentials if credentials is not None else ""
+            found = services.database.read(lambda conn: keys.authenticate(conn, token))
         if found is None:
             raise NoKey
         request.state.key_id = found.key_id
+        if found.access != devices.OPEN:
+            raise TillShut(found.access)
         if found.scope not in scopes:
             raise WrongScope(scopes)
         return found

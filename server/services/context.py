@@ -29,12 +29,16 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Say who asks. `till_id` and `store_id` are set for a till's key only; a job acts as SYSTEM."""
+    """Say who asks. `till_id` and `store_id` are set for a till's key only; a job acts as SYSTEM.
+
+    `access` of a till's key: OPEN, or why it is let in nowhere (SUSPENDED, REVOKED, REPLACED).
+    """
 
     scope: str
     key_id: str
     till_id: str | None = None
     store_id: str | None = None
+    access: str = "OPEN"
 
 
 SYSTEM = Actor("system", "")

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from app.domain.refusals import Refusal, unknown
-from server.db.schema import api_key, till
+from server.db.schema import api_key, shut_till, till
 from server.services.context import Actor, Context
 
 SCOPES = ("app", "till", "manager", "headquarters")
@@ -50,14 +50,16 @@ def authenticate(conn: Connection, token: str) -> Actor | None:
         return None
     key_id, secret = found.groups()
     row = conn.execute(
-        select(api_key, till.c.store_id)
+        select(api_key, till.c.store_id, shut_till.c.access)
         .outerjoin(till, till.c.id == api_key.c.till_id)
+        .outerjoin(shut_till, shut_till.c.till_id == api_key.c.till_id)
         .where(api_key.c.id == key_id, api_key.c.revoked_at.is_(None))
     ).one_or_none()
     same = hmac.compare_digest(row.digest if row is not None else bytes(32), _digest(secret))
     if row is None or not same:
         return None
-    return Actor(scope=row.scope, key_id=row.id, till_id=row.till_id, store_id=row.store_id)
+    access = row.access or "OPEN"
+    return Actor(scope=row.scope, key_id=row.id, till_id=row.till_id, store_id=row.store_id, access=access)
 
 
 @dataclass(slots=True)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 from sqlalchemy import Connection
 
 from app.domain.ports import Clock, Ids, Probe
+from server.chain_key import ChainKey
 from server.db.engine import Database
 from server.services.context import SYSTEM, Actor, Context, load_chain
 from server.services.keys import KeyCache
+from server.services.nonces import Nonces
 
 if TYPE_CHECKING:
     from server.services.admission.admission import Admission
@@ -31,7 +33,10 @@ def no_guard(conn: Connection) -> None:
 class Services:
     """Hold the server's parts; `code_key` is the chain's secret under which codes are digested (32 bytes).
 
+    `chain_key` signs what the server says to tills; `nonces` remembers which of their requests were here already.
+
     `guard` looks first within the transaction of every write and raises where it may not be made: a job's fence.
+    `authority` is the certificate (PEM) that tills hold the server's to; "" where it is not for us to say.
     `admission` admits claims, and hears of every coupon that came another way; None where nobody claims.
     """
 
@@ -39,10 +44,13 @@ class Services:
     clock: Clock
     ids: Ids
     code_key: bytes
+    chain_key: ChainKey
+    nonces: Nonces
     probe: Probe = no_probe
     guard: Callable[[Connection], None] = no_guard
     admission: "Admission | None" = None
     known_keys: KeyCache = field(default_factory=KeyCache)
+    authority: str = ""
 
     def read(self, use_case: UseCase[T], actor: Actor = SYSTEM) -> T:
         """Run a use case that only reads, in one snapshot. Raises a DatabaseTrouble."""

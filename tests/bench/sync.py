@@ -23,7 +23,7 @@ from app.domain.basket import MILLI
 from app.services.api import BasketLine, BasketRequest, OpenOrder, PaidOrder
 from app.services.secrets import Secrets
 from app.services.till import Till
-from cli.server_process import ServerProcess
+from cli.server_process import PLAIN, ServerProcess
 from server.opening import open_services
 from server.provision import ChainPlan, provision
 from server.services import catalog, keys
@@ -45,7 +45,7 @@ def run(quick: bool) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="pawtill-bench-") as name:
         folder = Path(name)
         granted = _found(folder / "server")
-        with ServerProcess(folder / "server") as server:
+        with ServerProcess(folder / "server", PLAIN) as server:
             joined = Joined(server.url, TILL_ID, STORE_ID)
             till = open_running_till(folder / "till.db", TillPass(joined, granted), payments=NoTerminal())
             with till, closing(Books(folder / "server" / "server.db", folder / "bare.db")) as books:

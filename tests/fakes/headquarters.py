@@ -49,7 +49,7 @@ def _first_start() -> Mapping[str, bytes]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         open_services(folder / "server.db", clock=SetClock(START), ids=SeededIds()).database.close()
-        return {file: (folder / file).read_bytes() for file in ("server.db", "code.key")}
+        return {file: (folder / file).read_bytes() for file in ("server.db", "code.key", "chain.key")}
 
 
 _idle: list[FastAPI] = []

@@ -126,6 +126,7 @@ class Shop:
         module = "tests.faults.weakened" if self._weak else "cli.main"
         command = [sys.executable, "-m", module, "server", "--data-dir", str(self.folder), "--port", "0"]
         plain = {name: value for name, value in os.environ.items() if not name.startswith("PAWTILL_")}
+        plain |= {"PAWTILL_TLS": "off"}
         with (self.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,

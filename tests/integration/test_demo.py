@@ -79,7 +79,7 @@ def test_the_demo_ends_with_its_window_and_its_server_with_it(tmp_path: Path) ->
     process.send_signal(signal.SIGTERM)
     told, _ = process.communicate(timeout=60)
 
-    assert "The demo's server is on http://127.0.0.1:" in ready, ready + told
+    assert "The demo's server is on https://127.0.0.1:" in ready, ready + told
     assert process.returncode == Exit.OK, told
     assert not list(tmp_path.iterdir())
     assert not any(Path(f"/proc/{pid}").exists() for pid in servers)

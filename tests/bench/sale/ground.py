@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, insert, select
 
-from cli.server_process import ServerProcess
+from cli.server_process import PLAIN, ServerProcess
 from server.db import schema
 from tests.bench.measure import time_ms
 from tests.bench.sale import world
@@ -111,7 +111,7 @@ class Ground:
         if rival == PAWTILL:
             folder = self.folder / f"server{self._copies}"
             shutil.copytree(found.folder, folder)
-            with ServerProcess(folder, {"PAWTILL_DATABASE_URL": text}) as server:
+            with ServerProcess(folder, {**PLAIN, "PAWTILL_DATABASE_URL": text}) as server:
                 _go_hot(server.url, found.passes)
                 yield server.url
             shutil.rmtree(folder)

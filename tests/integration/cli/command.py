@@ -22,7 +22,9 @@ def environment(**extra: str) -> dict[str, str]:
     """Return an environment without a screen, without settings of a real server, and without a real keyring."""
     hidden = ("PAWTILL_", "DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
-    return kept | {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"} | extra
+    # Plain HTTP on this machine, but for the tests of TLS: their callers need to trust nobody.
+    ours = {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring", "PAWTILL_TLS": "off"}
+    return kept | ours | extra
 
 
 def command(*arguments: object) -> list[str]:

@@ -16,7 +16,7 @@ from cli.doctor.check import Health
 from cli.doctor.data import LOW_BYTES, STOP_BYTES, WARN_BYTES, room
 from cli.doctor.network import DRIFT_NOTED, drift
 from cli.exits import Exit
-from cli.server_process import ServerProcess
+from cli.server_process import PLAIN, ServerProcess
 from cli.settings import server_settings
 from cli.till_command import join_chain
 from cli.till_folder import read_pass
@@ -44,7 +44,7 @@ def synced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
         join_chain(folder, base / "R1.json")
-    with ServerProcess(base / "server") as server:
+    with ServerProcess(base / "server", PLAIN) as server:
         granted = read_pass(base / "R1.json")
         moved = type(granted)(type(granted.joined)(server.url, "R1", "riverside"), granted.secrets)
         with open_running_till(folder / "till.db", moved, payments=_NoTerminal()) as running:
@@ -67,7 +67,7 @@ def test_a_machine_without_a_till_and_a_server_is_not_ill(tmp_path: Path) -> Non
 
 
 def test_a_server_that_answers_is_fine_with_its_clock_and_its_round_trip(till: Path) -> None:
-    with ServerProcess(till.parent / "server") as server:
+    with ServerProcess(till.parent / "server", PLAIN) as server:
         ended = pawtill_here("doctor", "--data-dir", till, "--url", server.url)
 
     assert ended.code == Exit.OK, ended.said

@@ -19,7 +19,7 @@ import pytest
 
 from cli.add_till_command import write_till_pass
 from cli.exits import Exit
-from cli.server_process import ServerDidNotStart, ServerProcess
+from cli.server_process import PLAIN, ServerDidNotStart, ServerProcess
 from cli.settings import server_settings
 from cli.till_folder import read_pass
 from server.db.migrate import HEAD
@@ -64,7 +64,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Busy]:
     base = tmp_path_factory.mktemp("busy")
     _add_till(base / "server", base / "old.json")
     _add_till(base / "server", base / "R1.json")
-    with ServerProcess(base / "server") as server:
+    with ServerProcess(base / "server", PLAIN) as server:
         yield Busy(base / "server", server.url)
 
 
@@ -135,7 +135,7 @@ def test_a_server_process_that_cannot_start_gives_its_last_words(folder: Path) -
     (folder / "server.db").write_bytes(b"no database at all" * 1000)
 
     with pytest.raises(ServerDidNotStart, match=r"server\.db|damaged|database"):
-        ServerProcess(folder)
+        ServerProcess(folder, PLAIN)
 
 
 # ------------------------------------------------------------------ add-till

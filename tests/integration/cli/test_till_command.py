@@ -66,7 +66,7 @@ def test_a_till_that_has_not_joined_says_how(tmp_path: Path) -> None:
     ended = pawtill_here("till", "--data-dir", tmp_path)
 
     assert ended.code == Exit.CANNOT_START
-    assert "pawtill add-till" in ended.complained and "pawtill till --join" in ended.complained
+    assert "pawtill enrolment-code" in ended.complained and "pawtill enrol" in ended.complained
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux runs without a screen")
@@ -136,7 +136,7 @@ def test_a_file_that_is_no_pass_is_refused(tmp_path: Path, content: str) -> None
 def test_lost_secrets_are_said_with_what_to_do(joined: Path) -> None:
     Vault(joined).forget("R1")
 
-    with pytest.raises(NoSuchPass, match="join anew"):
+    with pytest.raises(NoSuchPass, match="enrol anew"):
         find_pass(joined)
 
 

@@ -12,7 +12,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import URL
 
-from cli.server_process import ServerProcess
+from cli.server_process import PLAIN, ServerProcess
 from server.code_key import load_code_key
 from tests.fakes.receiver import receiver
 
@@ -30,7 +30,9 @@ def until(true: Callable[[], bool], *, every_s: float = 0.05) -> None:
 def test_a_server_starts_a_campaign_in_time_tells_of_its_stock_and_shows_its_numbers(tmp_path: Path) -> None:
     with (
         receiver() as other_end,
-        ServerProcess(tmp_path, {"PAWTILL_ALERT_URL": other_end.url, "PAWTILL_ALERT_SECRET": SECRET}) as server,
+        ServerProcess(
+            tmp_path, {**PLAIN, "PAWTILL_ALERT_URL": other_end.url, "PAWTILL_ALERT_SECRET": SECRET}
+        ) as server,
         httpx.Client(base_url=server.url, trust_env=False) as client,
     ):
         office = {"Authorization": f"Bearer {(tmp_path / 'headquarters.key').read_text().strip()}"}
@@ -69,7 +71,7 @@ def test_of_two_processes_on_one_port_one_walks_the_patrols_and_each_shows_both(
     settings = {"PAWTILL_DATABASE_URL": str(postgres_url), "PAWTILL_WORKERS": "2", "PAWTILL_REDIS_URL": "none"}
     load_code_key(tmp_path, database_exists=False)  # the database that is lent has its tables already
     with (
-        ServerProcess(tmp_path, settings) as server,
+        ServerProcess(tmp_path, {**PLAIN, **settings}) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client,
     ):
 

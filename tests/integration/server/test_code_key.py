@@ -14,7 +14,8 @@ from sqlalchemy import URL, delete, select
 from cli.add_till_command import write_till_pass
 from cli.exits import Exit
 from server import logs
-from server.code_key import FILE_NAME, KEY_BYTES, CodeKeyDiffers, fingerprint
+from server.chain_key import FILE_NAME as CHAIN_FILE_NAME
+from server.code_key import FILE_NAME, KEY_BYTES, CodeKeyDiffers, CodeKeyMissing, fingerprint
 from server.db import schema
 from server.db.engine import Database
 from server.main import ExitCode, serve
@@ -94,7 +95,8 @@ def test_a_machine_with_another_key_is_refused_and_changes_nothing(first: Machin
 
 
 def test_the_same_key_opens_the_database_on_any_machine(first: Machine, second: Machine) -> None:
-    shutil.copy(first.folder / FILE_NAME, second.folder / FILE_NAME)
+    for name in (FILE_NAME, CHAIN_FILE_NAME):
+        shutil.copy(first.folder / name, second.folder / name)
 
     assert second.start() == first.start()
 
@@ -111,7 +113,7 @@ def test_the_fingerprint_tells_nothing_of_the_key(first: Machine) -> None:
 def test_a_database_from_before_takes_the_key_of_the_first_start(first: Machine, second: Machine) -> None:
     for machine in (first, second):
         database = Database(machine.where)
-        database.write(lambda conn: conn.execute(delete(schema.code_key)))
+        database.write(lambda conn: [conn.execute(delete(table)) for table in (schema.code_key, schema.chain_key)])
         database.close()
 
     assert second.start() == b"k" * KEY_BYTES
@@ -155,3 +157,20 @@ def test_a_server_and_add_till_say_in_both_languages_which_file_to_copy(
     assert "复制 code.key" in said and "copy code.key" in said
     assert "copy code.key" in capfd.readouterr().err
     assert not (tmp_path / "t1.json").exists()
+
+
+def test_a_chain_key_that_is_missing_or_of_another_database_is_refused(first: Machine, second: Machine) -> None:
+    shutil.copy(first.folder / FILE_NAME, second.folder / FILE_NAME)
+    file = second.folder / CHAIN_FILE_NAME
+
+    file.write_bytes(b"k" * KEY_BYTES)
+    with pytest.raises(CodeKeyDiffers, match=r"copy chain\.key"):
+        second.start()
+    file.write_bytes(b"short")
+    with pytest.raises(CodeKeyMissing, match="broken"):
+        second.start()
+    file.unlink()
+    with pytest.raises(CodeKeyMissing, match="is missing"):
+        second.start()
+
+    assert not file.exists()

@@ -18,7 +18,8 @@ from server.http.app import MAX_BODY_BYTES
 from tests.fakes.headquarters import Headquarters
 
 APP, TILL, MANAGER, HEADQUARTERS = "app", "till", "manager", "headquarters"
-OPEN = {"/openapi.json", "/docs", "/health", "/ready", "/metrics"}
+ENROLMENT = "/v1/enrolments"  # by a one-time code: who enrols has no key yet
+OPEN = {ENROLMENT, "/openapi.json", "/docs", "/health", "/ready", "/metrics"}
 SCOPES: dict[str, set[str]] = {
     "PUT /v1/chain": {HEADQUARTERS},
     "PUT /v1/stores/{store_id}": {HEADQUARTERS},
@@ -38,6 +39,8 @@ SCOPES: dict[str, set[str]] = {
     "GET /v1/campaigns/{campaign_id}/history": {MANAGER, HEADQUARTERS},
     "POST /v1/leases": {TILL},
     "POST /v1/homes": {TILL},
+    "POST /v1/tills/{till_id}/enrolment-codes": {HEADQUARTERS},
+    **{f"POST /v1/tills/{{till_id}}/{event}": {HEADQUARTERS} for event in ("suspend", "resume", "revoke")},
     "GET /v1/tills/{till_id}/rights": {HEADQUARTERS},
     "POST /v1/homes/of-members": {TILL},
     "POST /v1/tills/{till_id}/reclaim": {HEADQUARTERS},

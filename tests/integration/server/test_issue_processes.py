@@ -18,7 +18,7 @@ import httpx
 from sqlalchemy import URL, Connection, func, insert, select
 
 from app.domain.states import IssueEvent
-from cli.server_process import ServerProcess
+from cli.server_process import PLAIN, ServerProcess
 from server.code_key import FILE_NAME, load_code_key
 from server.db import schema
 from server.opening import open_services
@@ -135,7 +135,7 @@ def test_a_server_killed_at_random_moments_gives_everyone_one_and_no_more_than_t
 
     states = []
     for _ in range(30):
-        with ServerProcess(tmp_path) as server:
+        with ServerProcess(tmp_path, PLAIN) as server:
             client = _Client(server.url, tokens["headquarters"])
             states.append(client.steer("resume")["outcome"])
             if len(states) <= KILLS:
@@ -172,7 +172,7 @@ def test_a_pause_holds_under_load_and_claims_beside_the_batch_leave_the_sum_exac
         tokens = _found(services)
         _create(services)
 
-    with ServerProcess(tmp_path) as server, ThreadPoolExecutor(8) as threads:
+    with ServerProcess(tmp_path, PLAIN) as server, ThreadPoolExecutor(8) as threads:
         client, app = _Client(server.url, tokens["headquarters"]), _Client(server.url, tokens["app"])
         _wait_for_progress(client)
         claims = threads.map(app.claim, range(MEMBERS - 1, MEMBERS - 1 - LIVE, -1))

@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 from server.main import serve
 from server.settings import Settings
-sys.exit(serve(Settings(data_dir=Path(sys.argv[1]), port=0)))
+sys.exit(serve(Settings(data_dir=Path(sys.argv[1]), port=0, tls=False)))
 """
 
 

@@ -36,6 +36,10 @@ ROWS = (
     "INSERT INTO product (sku, name, price_minor, barcode) VALUES ('food', 'Food', 100, '1'), ('toy', 'Toy', 100, '2')",
     "INSERT INTO finding (kind, key, detail, opened_at) VALUES ('sanity', 'a', '{}', 0), ('sanity', 'b', '{}', 0)",
     "INSERT INTO till (id, store_id) VALUES ('t1', 's1')",
+    "INSERT INTO shut_till (till_id, access, reason, since_at) VALUES ('t1', 'SUSPENDED', '', 0)",
+    "INSERT INTO device (id, till_id, public_key, certificate, enrolled_at, replaced_at) "
+    "VALUES ('d1', 't1', '', '', 0, NULL), ('d2', 't1', '', '', 0, 1)",
+    "INSERT INTO enrolment_code (id, till_id, store_id, until_at, tries) VALUES ('n1', 't1', 's1', 0, 4)",
     "INSERT INTO lease (id, till_id, epoch, account_id, qty, used, state, granted_at) "
     "VALUES ('l1', 't1', 1, 'stock:c1', 2, 1, 'OPEN', 0)",
     "INSERT INTO lease_coupon (coupon_id, lease_id, code) VALUES ('k8', 'l1', 'code8'), ('k9', 'l1', 'code9')",
@@ -81,6 +85,10 @@ REFUSED = {
     "uq_ledger_entry_entry_id": "UPDATE ledger_entry SET entry_id = 'e1' WHERE seq = 2",
     "ck_chain_one_chain": "UPDATE chain SET id = 2",
     "ck_code_key_one_code_key": "UPDATE code_key SET id = 2",
+    "ck_chain_key_one_chain_key": "UPDATE chain_key SET id = 2",
+    "ck_shut_till_access": "UPDATE shut_till SET access = 'OPEN'",
+    "ck_enrolment_code_tries": "UPDATE enrolment_code SET tries = 6",
+    "uq_device_of_till": "UPDATE device SET replaced_at = NULL",
     "uq_outbox_topic_key": "INSERT INTO outbox (topic, key, body, created_at, due_at, next_at) "
     "VALUES ('alert', 'a', '{}', 0, 0, 0), ('alert', 'a', '{}', 0, 0, 0)",
 }

@@ -28,7 +28,7 @@ from pathlib import Path
 from server.main import serve
 from server.settings import Settings
 if __name__ == "__main__":
-    sys.exit(serve(Settings(data_dir=Path(sys.argv[1]), port=0, workers=2, database_url=sys.argv[2])))
+    sys.exit(serve(Settings(data_dir=Path(sys.argv[1]), port=0, tls=False, workers=2, database_url=sys.argv[2])))
 """
 
 

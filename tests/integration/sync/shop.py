@@ -25,6 +25,8 @@ from server.db import schema
 from sync.client import ServerClient
 from sync.engine import SyncEngine
 from sync.head_office import ServerHeadOffice
+from sync.identity import Identity
+from tests.fakes.enrolled import NewTill
 from tests.fakes.headquarters import Headquarters
 from tests.fakes.transport import AsgiLine, FaultyTransport
 
@@ -40,16 +42,18 @@ def _mark(path: Path) -> Path:
 class Shop:
     """Hold both ends; one product A for 100.00, a member m1, a campaign c1 of 10.00 off."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, enrolled: bool = False) -> None:
         self.office_side = Headquarters(folder)
         self.office_side.furnish()
         self.office_side.call("POST", "/v1/products", [{"sku": "A", "price": "100.00"}], status=200)
         self.office_side.campaign("c1", per_member=100)
         self._app_key = self.office_side.new_key("app")
-        self._key = self.office_side.new_key("till")
         self._ids = itertools.count(1)
         self._wire = AsgiLine(self.office_side.app)
         self.line = FaultyTransport(self._wire)
+        self._key: str | Identity = (
+            NewTill(self.office_side, self.line).enrol() if enrolled else self.office_side.new_key("till")
+        )
         self._path, self._backup = folder / "t1.db", folder / "t1.backup.db"
         self._open(no_probe)
 

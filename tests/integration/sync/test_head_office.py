@@ -293,8 +293,6 @@ def test_a_refund_that_arrives_late_gives_back_nothing_more(shop: Shop) -> None:
 
 
 def test_a_key_that_the_server_does_not_know_is_a_trouble_for_a_person(shop: Shop) -> None:
-    assert shop.office.trouble is None
-
     stranger = shop.with_key("pt_nobody_0000")
     with pytest.raises(Offline):
         stranger.refresh()
@@ -308,4 +306,14 @@ def test_a_line_that_is_down_is_no_trouble_but_waiting(shop: Shop) -> None:
     with pytest.raises(Offline):
         shop.office.refresh()
 
-    assert (shop.office.online, shop.office.trouble) == (False, None)
+    assert (shop.office.online, shop.office.trouble) == (False, LineTrouble.NOT_ENROLLED)
+
+
+def test_a_till_that_speaks_by_its_pass_is_asked_to_enrol_and_one_that_has_is_not(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "enrolled").mkdir()
+    enrolled = Shop(tmp_path / "enrolled", enrolled=True)
+
+    told = (shop.office.trouble, enrolled.office.trouble)
+
+    enrolled.close()
+    assert told == (LineTrouble.NOT_ENROLLED, None)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.services.secrets import IN_FILE, Keyring, Secrets, Vault
+from app.services.secrets import IN_FILE, Attempt, DeviceKey, Keyring, Secrets, Vault
 
 SECRETS = Secrets("pt_key_secret", b"\x01" * 32)
 
@@ -145,3 +145,35 @@ def test_secrets_do_not_show_in_their_repr() -> None:
 
     assert "pt_key_secret" not in shown
     assert "code_key" not in shown
+
+
+ENROLLED = Secrets("", b"\x01" * 32, DeviceKey("k1", b"\x02" * 32, b"\x03" * 32, "certificate"))
+
+
+@pytest.mark.parametrize("find", [MemoryKeyring, None], ids=["keyring", "file"])
+def test_an_enrolled_tills_key_and_an_enrolment_under_way_are_kept_apart(tmp_path: Path, find: object) -> None:
+    ring = MemoryKeyring()
+    vault = Vault(tmp_path, find_keyring=(lambda: ring) if find else no_keyring)
+    attempt = Attempt("e1", b"\x04" * 32)
+
+    vault.save("T1", ENROLLED)
+    vault.save_attempt("T1", attempt)
+
+    assert (vault.load("T1"), vault.load_attempt("T1")) == (ENROLLED, attempt)
+    vault.forget_attempt("T1")
+    assert (vault.load("T1"), vault.load_attempt("T1")) == (ENROLLED, None)
+    vault.forget("T1")
+    assert (vault.load("T1"), list(tmp_path.iterdir()), ring.kept) == (None, [], {})
+
+
+@pytest.mark.parametrize("device", ["7", "{}", '{"key_id": "k", "private_key": "zz"}'])
+def test_a_damaged_device_is_no_secret(tmp_path: Path, device: str) -> None:
+    (tmp_path / "T1.till.secrets").write_text(f'{{"api_key": "", "code_key": "01", "device": {device}}}')
+
+    assert Vault(tmp_path, find_keyring=no_keyring).load("T1") is None
+
+
+def test_a_private_key_does_not_show() -> None:
+    shown = repr(ENROLLED) + repr(Attempt("e1", b"\x04" * 32))
+
+    assert repr(b"\x02" * 32) not in shown and repr(b"\x04" * 32) not in shown

@@ -1,0 +1,171 @@
+"""Let tills in by their signatures, and sign every answer to them (`sync/signatures.py`).
+
+It stands behind the claims of the chain's app, which carry no signature and pay nothing for it. A signed request is
+read whole, within the bound of every body; what is answered is signed with the body, bound to this very request.
+"""
+
+from typing import Any
+
+import structlog
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import State
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.db.errors import DatabaseTrouble
+from server.http.answers import TOO_LARGE, reply_trouble
+from server.http.security import ACTOR
+from server.services import devices
+from server.services.context import Actor
+from server.services.services import Services
+from sync.signatures import (
+    BAD_SIGNATURE,
+    CLOCK,
+    CLOCK_WINDOW_S,
+    REPLAYED,
+    BadSignature,
+    Reply,
+    Request,
+    Signed,
+    check_request,
+    sign_answer,
+)
+
+log = structlog.get_logger()
+_SIGNED_PARTS = (b"host", b"content-digest", b"signature", b"signature-input")
+
+
+class SignedRequests:
+    """Check signed requests and sign their answers; pass everything else on untouched."""
+
+    def __init__(self, app: ASGIApp, state: State, *, max_body_bytes: int) -> None:
+        self._app, self._state, self._max = app, state, max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or all(name != b"signature-input" for name, _ in scope["headers"]):
+            await self._app(scope, receive, send)
+            return
+        body = await _whole(scope, receive, self._max)
+        if body is None:
+            await JSONResponse({"error": "too_large"}, TOO_LARGE, headers={"Connection": "close"})(scope, receive, send)
+            return
+        services: Services = self._state.services
+        request = _request(scope)
+        refused = await run_in_threadpool(_admit, services, scope, request=request, body=body)
+        app = self._app if refused is None else refused
+        await app(scope, _again(body, receive), _Signer(services, request, send))
+
+
+class _Signer:
+    """Hold an answer back until it is whole, and send it with its signature."""
+
+    def __init__(self, services: Services, request: Request, send: Send) -> None:
+        self._services, self._request, self._send = services, request, send
+        self._start: Message = {}
+        self._body = bytearray()
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        if message["type"] != "http.response.body":
+            await self._send(message)
+            return
+        self._body += message.get("body", b"")
+        if not message.get("more_body", False):
+            body = bytes(self._body)
+            start = await run_in_threadpool(self._signed, body)
+            await self._send(start)
+            await self._send({"type": "http.response.body", "body": body})
+
+    def _signed(self, body: bytes) -> Message:
+        answer = Reply(self._start["status"], {}, self._request)
+        created_s = int(self._services.clock.now().timestamp())
+        try:
+            sign_answer(answer, body, key=self._services.chain_key.answers, created_s=created_s)
+        except Exception:
+            # What cannot be bound (a request of no sense) is told unsigned; the till believes nothing of it.
+            log.info("answer not signed", status=self._start["status"])
+        told = [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
+        return {**self._start, "headers": [*self._start.get("headers", []), *told]}
+
+
+def _admit(services: Services, scope: Scope, *, request: Request, body: bytes) -> JSONResponse | None:
+    """Note in the scope who asks, where the signature is good and fresh; else return how that is refused."""
+    try:
+        found: list[Actor] = []
+
+        def find(key_id: str) -> Ed25519PublicKey | None:
+            device = services.database.read(lambda conn: devices.find(conn, key_id))
+            if device is None:
+                return None
+            found.append(device.actor)
+            return device.key
+
+        signed = check_request(request, body, find=find)
+        stale = _stale(services, signed)
+    except BadSignature as error:
+        log.info("signature refused", reason=str(error), path=scope["path"])
+        return _unauthorised(BAD_SIGNATURE)
+    except DatabaseTrouble as trouble:
+        return reply_trouble(trouble)
+    if stale is None:
+        (scope[ACTOR],) = found
+    return stale
+
+
+def _stale(services: Services, signed: Signed) -> JSONResponse | None:
+    """Return how a good signature is refused that is of another time, or was here before; None = it is fresh."""
+    now = services.clock.now()
+    now_s = int(now.timestamp())
+    if abs(signed.created_s - now_s) > CLOCK_WINDOW_S or signed.created_s < services.nonces.since_s:
+        return _unauthorised(CLOCK, now_ms=round(now.timestamp() * 1000))
+    return None if services.nonces.take(signed, now_s) else _unauthorised(REPLAYED)
+
+
+def _unauthorised(error: str, **facts: Any) -> JSONResponse:
+    return JSONResponse({"error": error, **facts}, 401, headers={"WWW-Authenticate": "Signature"})
+
+
+def _request(scope: Scope) -> Request:
+    """Return what of the request is signed, as it came over the wire."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        if name in _SIGNED_PARTS:
+            key, text = name.decode("latin-1"), value.decode("latin-1")
+            headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    path = scope["raw_path"].decode("latin-1")
+    query = scope["query_string"].decode("latin-1")
+    url = f"{scope['scheme']}://{headers.get('host', '')}{path}" + (f"?{query}" if query else "")
+    return Request(scope["method"], url, headers)
+
+
+async def _whole(scope: Scope, receive: Receive, max_bytes: int) -> bytes | None:
+    """Read the body; None where it is longer than any may be, or was announced to be: then it is not read at all."""
+    announced = dict(scope["headers"]).get(b"content-length", b"0")
+    if announced.isdigit() and int(announced) > max_bytes:
+        return None
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > max_bytes:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Give the body once more, then what else comes (that the caller has gone)."""
+    told = False
+
+    async def receive_again() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again

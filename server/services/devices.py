@@ -1,0 +1,82 @@
+"""Know tills by the keys that they enrolled, and let headquarters suspend, resume and revoke them, at once."""
+
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from sqlalchemy import Connection, delete, insert, select, update
+
+from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
+from server.db.schema import device, shut_till, till
+from server.services.context import Actor, Context
+
+OPEN, SUSPENDED, REVOKED, REPLACED = "OPEN", "SUSPENDED", "REVOKED", "REPLACED"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Hold a till's key, and who speaks by it."""
+
+    key: Ed25519PublicKey
+    actor: Actor
+
+
+def find(conn: Connection, key_id: str) -> Device | None:
+    """Return whose key it is, also where it may not speak any more (`Actor.access`); None for one that nobody has.
+
+    Asked for each request and kept nowhere, so what headquarters decides counts from the next one on.
+    """
+    row = conn.execute(
+        select(device, till.c.store_id, shut_till.c.access)
+        .join(till, till.c.id == device.c.till_id)
+        .outerjoin(shut_till, shut_till.c.till_id == device.c.till_id)
+        .where(device.c.id == key_id)
+    ).one_or_none()
+    if row is None:
+        return None
+    access = (row.access or OPEN) if row.replaced_at is None else REPLACED
+    actor = Actor("till", row.id, till_id=row.till_id, store_id=row.store_id, access=access)
+    return Device(Ed25519PublicKey.from_public_bytes(row.public_key), actor)
+
+
+def replace(conn: Connection, ctx: Context, till_id: str) -> None:
+    """Make the key that a till enrolled worthless: another speaks for the till from now on."""
+    current = (device.c.till_id == till_id, device.c.replaced_at.is_(None))
+    conn.execute(update(device).where(*current).values(replaced_at=ctx.now))
+
+
+def shut(conn: Connection, ctx: Context, till_id: str, *, access: str, reason: str) -> Refusal | None:
+    """Let a till speak no more, for now (SUSPENDED) or until it enrols anew (REVOKED); None = done.
+
+    What it has sold stays with it: nothing is deleted anywhere.
+    """
+    stands = _stands(conn, till_id)
+    if isinstance(stands, Refusal):
+        return stands
+    if stands == REVOKED:
+        return None if access == REVOKED else refuse(RefusalCode.NOT_ALLOWED, reason="till_revoked")
+    conn.execute(delete(shut_till).where(shut_till.c.till_id == till_id))
+    conn.execute(insert(shut_till).values(till_id=till_id, access=access, reason=reason, since_at=ctx.now))
+    return None
+
+
+def resume(conn: Connection, till_id: str) -> Refusal | None:
+    """Let a suspended till speak again; one that is not suspended stays as it is. None = it may speak."""
+    stands = _stands(conn, till_id)
+    if isinstance(stands, Refusal):
+        return stands
+    if stands == REVOKED:
+        return refuse(RefusalCode.NOT_ALLOWED, reason="till_revoked")
+    conn.execute(delete(shut_till).where(shut_till.c.till_id == till_id))
+    return None
+
+
+def access_of(conn: Connection, till_id: str) -> str:
+    """Return whether headquarters lets a till speak: OPEN, SUSPENDED or REVOKED."""
+    found = conn.execute(select(shut_till.c.access).where(shut_till.c.till_id == till_id)).scalar_one_or_none()
+    return found or OPEN
+
+
+def _stands(conn: Connection, till_id: str) -> str | Refusal:
+    if conn.execute(select(till.c.id).where(till.c.id == till_id)).first() is None:
+        return unknown("till", till_id)
+    return access_of(conn, till_id)

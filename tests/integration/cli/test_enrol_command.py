@@ -1,0 +1,150 @@
+"""`pawtill enrolment-code` and `pawtill enrol`, between a data folder of a server and one of a till."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.services.secrets import Vault
+from app.services.system import SystemClock
+from app.store.database import TillDatabase
+from cli.exits import Exit
+from cli.server_process import ServerProcess
+from cli.till_command import find_pass, join_chain
+from sync.client import ServerClient
+from sync.identity import identity_of
+from sync.trust import pinned
+from tests.integration.cli.command import Ended, pawtill_here
+
+
+@pytest.fixture(autouse=True)
+def _no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """Run a server; return its data folder and where it is."""
+    folder = tmp_path_factory.mktemp("server")
+    with ServerProcess(folder) as process:  # over TLS, as it is without a word
+        yield folder, process.url
+
+
+def _code(server: tuple[Path, str], till: str, *, store: str = "riverside") -> str:
+    folder, url = server
+    ended = pawtill_here("enrolment-code", till, "--store", store, "--data-dir", folder, "--url", url, PAWTILL_TLS="on")
+    assert ended.code == Exit.OK, ended.complained
+    return ended.said.split("--code ")[1].strip()
+
+
+def _enrol(server: tuple[Path, str], folder: Path, till: str, code: str) -> Ended:
+    return pawtill_here("enrol", till, "--server", server[1], "--code", code, "--data-dir", folder)
+
+
+def _can_sync(folder: Path) -> bool:
+    granted = find_pass(folder)
+    assert granted.secrets.device is not None
+    identity = identity_of(granted.secrets.device, SystemClock())
+    assert granted.joined.url.startswith("https://")
+    with ServerClient(
+        granted.joined.url, identity, trust=pinned(granted.joined.authority), answer_timeout_s=30
+    ) as client:
+        return isinstance(client.post("/v1/sync/pull", {"proto": 1, "till": granted.joined.till_id, "cursor": 0}), dict)
+
+
+def test_a_till_enrols_by_a_code_and_speaks(server: tuple[Path, str], tmp_path: Path) -> None:
+    ended = _enrol(server, tmp_path, "R1", _code(server, "R1"))
+
+    assert (ended.code, "Enrolled: till R1 in store riverside" in ended.said) == (Exit.OK, True)
+    assert "in a file" in ended.complained
+    (secrets,) = tmp_path.glob("*.secrets")
+    assert stat.S_IMODE(secrets.stat().st_mode) == 0o600
+    assert _can_sync(tmp_path)
+
+
+def test_a_till_that_joined_by_a_pass_keeps_what_it_has_and_enrols(server: tuple[Path, str], tmp_path: Path) -> None:
+    folder, url = server
+    pass_file = tmp_path / "R2.pass"
+    pawtill_here(
+        "add-till",
+        "R2",
+        "--store",
+        "riverside",
+        "--out",
+        pass_file,
+        "--data-dir",
+        folder,
+        "--url",
+        url,
+        PAWTILL_TLS="on",
+    )
+    till = tmp_path / "till"
+    till.mkdir()
+    join_chain(till, pass_file)
+    TillDatabase.open(till / "till.db", till_id="R2", store_id="riverside").close()
+    ledger = (till / "till.db").read_bytes()
+
+    ended = _enrol(server, till, "R2", _code(server, "R2"))
+
+    assert ended.code == Exit.OK, ended.complained
+    assert (till / "till.db").read_bytes() == ledger
+    assert find_pass(till).secrets.api_key == ""
+    assert _can_sync(till)
+
+
+def test_a_wrong_code_is_said_in_both_languages(server: tuple[Path, str], tmp_path: Path) -> None:
+    _code(server, "R3")
+
+    ended = _enrol(server, tmp_path, "R3", "00000-00000")
+
+    assert ended.code == Exit.FOUND_SOMETHING
+    assert "登记码不是本收银台的" in ended.complained and "the code is not this till's" in ended.complained
+
+
+def test_what_is_no_code_is_said_before_anything_is_asked(tmp_path: Path) -> None:
+    ended = pawtill_here("enrol", "R1", "--server", "http://127.0.0.1:9", "--code", "ABC", "--data-dir", tmp_path)
+
+    assert (ended.code, "ten letters and digits" in ended.complained) == (Exit.CANNOT_START, True)
+
+
+def test_the_same_command_again_is_the_same_enrolment(server: tuple[Path, str], tmp_path: Path) -> None:
+    code = _code(server, "R4")
+    away = pawtill_here("enrol", "R4", "--server", "http://127.0.0.1:9", "--code", code, "--data-dir", tmp_path)
+    attempt = Vault(tmp_path).load_attempt("R4")
+
+    ended = _enrol(server, tmp_path, "R4", code)
+
+    device = find_pass(tmp_path).secrets.device
+    assert (away.code, ended.code) == (Exit.UNAVAILABLE, Exit.OK)
+    assert attempt is not None and device is not None
+    assert (device.key_id, device.private_key) == (attempt.enrolment_id, attempt.private_key)
+    assert Vault(tmp_path).load_attempt("R4") is None
+
+
+def test_a_folder_stays_one_tills(server: tuple[Path, str], tmp_path: Path) -> None:
+    _enrol(server, tmp_path, "R5", _code(server, "R5"))
+
+    ended = _enrol(server, tmp_path, "R6", _code(server, "R6"))
+
+    assert (ended.code, "is the folder of till R5" in ended.complained) == (Exit.CANNOT_START, True)
+    assert json.loads((tmp_path / "till.json").read_text())["till"] == "R5"
+
+
+def test_a_code_without_a_running_server_makes_the_chain(tmp_path: Path) -> None:
+    ended = pawtill_here("enrolment-code", "R1", "--store", "s", "--data-dir", tmp_path)
+
+    assert ended.code == Exit.OK and "登记码" in ended.said
+    assert stat.S_IMODE((tmp_path / "chain.key").stat().st_mode) == 0o600
+    assert (tmp_path / "headquarters.key").exists()
+
+
+def test_a_code_for_a_till_of_another_store_is_refused(tmp_path: Path) -> None:
+    pawtill_here("enrolment-code", "R1", "--store", "s", "--data-dir", tmp_path)
+
+    ended = pawtill_here("enrolment-code", "R1", "--store", "other", "--data-dir", tmp_path)
+
+    assert (ended.code, "stands in store s" in ended.complained) == (Exit.FOUND_SOMETHING, True)
