@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from app.services.ports import Busy, Offline
 from app.services.secrets import Vault
 from app.store.errors import StoreError
 from cli.exits import Exit, complain
@@ -15,9 +16,10 @@ from cli.till_folder import (
     till_folder,
     write_joined,
 )
+from sync.enrol import rejoin
 from ui.counter.terminal import CashierTerminal
 from ui.desktop import application, run_until_closed, say_trouble, show_till
-from ui.running_till import Joined, TillPass, open_running_till
+from ui.running_till import Joined, RunningTill, TillPass, open_running_till
 
 _EXITS = {
     "ledger_locked": Exit.DATA_IN_USE,
@@ -56,6 +58,8 @@ def run_till(data_dir: Path | None, *, join: Path | None, language: str, operato
         return _EXITS.get(error.key, Exit.UNAVAILABLE)
     with running:
         running.till.operator = operator
+        if join is not None:
+            go_on(running)
         return run_until_closed(show_till(running, terminal=terminal, language=language))
 
 
@@ -78,6 +82,23 @@ def join_chain(folder: Path, file: Path) -> TillPass:
         complain(f"no keyring answers here, so the till's secrets are in a file in {folder}, for its owner alone")
     print(f"Joined: till {granted.joined.till_id} in store {granted.joined.store_id}. The pass is not needed any more.")
     return granted
+
+
+def go_on(running: RunningTill) -> None:
+    """Let a till that has just come with a new pass go on in a new epoch, where its ledger is the server's no more.
+
+    Whatever keeps it from that leaves everything as it is: the window opens and says what is wrong.
+    """
+    if running.till.status().damaged:
+        return
+    try:
+        begun = rejoin(running.till, running.engine, running.client)
+    except (Offline, Busy) as trouble:
+        complain(f"head office was not asked to let this till go on ({trouble}); join again to ask again")
+        return
+    if begun is not None:
+        rest = "" if begun.whole else "; the end of its old ledger is missing, so its old rights stay frozen"
+        print(f"Epoch {begun.epoch}: {begun.carried} entries of before are carried over{rest}.")
 
 
 def find_pass(folder: Path) -> TillPass:

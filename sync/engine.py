@@ -174,6 +174,16 @@ class SyncEngine:
             self._one_at_a_time.release()
         return not self._pending()
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep every session away while the block runs, and begin afresh behind it."""
+        with self._one_at_a_time:
+            try:
+                yield
+            finally:
+                self._greeted, self._book = False, None
+                self._note()
+
     def _greet(self) -> None:
         greet(self._session)
         self._greeted = True

@@ -24,7 +24,7 @@ from sync.session import Session
 class Stop(StrEnum):
     """Name what makes a till and its server strangers until a person has looked."""
 
-    EPOCH = "epoch"  # enrolled anew elsewhere, or an old image of this till
+    EPOCH = "epoch"  # enrolled anew elsewhere, an old image of this till, or of the server
     ROWS_LOST = "rows_lost"  # the server knows more of our ledger than we do
     FORK = "fork"  # the same number, another entry: two tills that think they are one, or a disk rolled back
     REVOKED = "revoked"  # headquarters took this till out of service
@@ -67,8 +67,13 @@ def greet(session: Session) -> HelloAnswer:
 
 def _say(session: Session, now: datetime, *, stopped: Stop | None = None) -> HelloAnswer:
     with session.db.read() as conn:
-        message = _hello(conn, session.ledger, now=now, damaged=bool(session.db.damaged), stopped=stopped)
-    return session.client.exchange(HELLO_PATH, message, HelloAnswer)
+        message = _hello(conn, session, now=now, stopped=stopped)
+    answer = session.client.exchange(HELLO_PATH, message, HelloAnswer)
+    if answer.to not in ("", message.name):
+        # A copy of the answer to another greeting, perhaps of an epoch that is over: it says nothing about now.
+        raise Offline("stale_answer")
+    session.heard.contact = max(answer.contact, session.heard.contact)
+    return answer
 
 
 def _take(session: Session, answer: HelloAnswer, *, heard_ms: int) -> Stop | None:
@@ -130,8 +135,8 @@ def move_cursor(tx: Connection, ledger: Ledger, acked: Mark) -> None:
         meta.put(tx, acked_seq=seq, acked_hash=digest)
 
 
-def _hello(conn: Connection, ledger: Ledger, *, now: datetime, damaged: bool, stopped: Stop | None) -> Hello:
-    known = meta.load(conn)
+def _hello(conn: Connection, session: Session, *, now: datetime, stopped: Stop | None) -> Hello:
+    known, ledger = meta.load(conn), session.ledger
     oldest_ms = ledger.oldest_pending_ms(conn)
     return Hello(
         proto=PROTOCOL,
@@ -146,8 +151,9 @@ def _hello(conn: Connection, ledger: Ledger, *, now: datetime, damaged: bool, st
         wall_ms=instant_ms(now),
         unsynced=ledger.counts(conn)[0],
         oldest_unsynced_s=0 if oldest_ms is None else max(0, (instant_ms(now) - oldest_ms) // 1000),
-        db="damaged" if damaged else "ok",
+        db="damaged" if session.db.damaged else "ok",
         stopped="" if stopped is None else stopped.value,
+        heard=session.heard.contact,
     )
 
 

@@ -2,7 +2,8 @@
 
 Version 1 (2026-11): hello, push, pull over JSON and HTTPS, all POST. Fields that later versions need (signatures,
 directives) have their place already and are empty. Leases and homes came within it: entries of new kinds, which an
-older server quarantines, and records of new kinds, which an older till passes over. An unknown version is refused with
+older server quarantines, and records of new kinds, which an older till passes over. So did epochs (2026-12): enrol and
+unknown, entries that carry others, answers that name what they answer. An unknown version is refused with
 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted (PROTOCOL 3.8).
 
 A session is `hello -> push* -> pull* -> sanity`. No status code may delete or skip an entry: only `acked`, which names
@@ -16,18 +17,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from app.domain.ledger import Entry
+from app.domain.ledger import CARRY, Entry
 
 PROTOCOL = 1
 HELLO_PATH, PUSH_PATH, PULL_PATH, SANITY_PATH = "/v1/sync/hello", "/v1/sync/push", "/v1/sync/pull", "/v1/sync/sanity"
+ENROL_PATH, UNKNOWN_PATH = "/v1/sync/enrol", "/v1/sync/unknown"
 PUSH_MAX_ENTRIES = 200
 PUSH_MAX_BYTES = 512 * 1024
 """Of entries as they travel: 200 ordinary sales are some 400 KiB, so they are one request and one durable commit."""
 PULL_MAX_RECORDS = 1000
+UNKNOWN_MAX_IDS = 1000
 
 SALE, CANCEL, PAYMENT_UNKNOWN, LATE_PAYMENT, REFUND = "sale", "cancel", "payment_unknown", "late_payment", "refund"
 CLAIM, LEASE_CLOSE, COUPON_RETURN = "claim", "lease_close", "coupon_return"
-ENTRY_KINDS = (SALE, CANCEL, PAYMENT_UNKNOWN, LATE_PAYMENT, REFUND, CLAIM, LEASE_CLOSE, COUPON_RETURN)
+ENTRY_KINDS = (SALE, CANCEL, PAYMENT_UNKNOWN, LATE_PAYMENT, REFUND, CLAIM, LEASE_CLOSE, COUPON_RETURN, CARRY)
 
 OK, DUPLICATE, CONFLICT, QUARANTINED = "OK", "DUP", "CONFLICT", "QUARANTINED"
 
@@ -89,6 +92,12 @@ class Hello(Message):
     oldest_unsynced_s: Whole
     db: Literal["ok", "damaged"]
     stopped: Annotated[str, Field(max_length=32)] = ""  # what the till found in the last answer (`Stop`); "" = nothing
+    heard: Seq = 0  # number of the last answer that this process heard (`HelloAnswer.contact`), 0 = none
+
+    @property
+    def name(self) -> str:
+        """Return what an answer to this greeting says back."""
+        return f"{self.boot}/{self.heard}"
 
 
 class HelloAnswer(Answer):
@@ -102,6 +111,8 @@ class HelloAnswer(Answer):
     now_ms: int
     schema_accept: tuple[int, int]
     head: int
+    to: str = ""  # which greeting it answers (`Hello.name`), "" where an older server does not say
+    contact: int = 0  # counts the greetings of this till; told back, it proves who was alive behind it
     directives: list[dict[str, Any]] = []
     signature: str = ""
 
@@ -156,11 +167,16 @@ class EntryResult(Answer):
 
 
 class PushAnswer(Answer):
-    """Acknowledge a prefix. `error` is GAP, FORK, EPOCH or "" (then `results` has one row for each entry)."""
+    """Acknowledge a prefix.
+
+    `error` is GAP, FORK, EPOCH, ANNOUNCE (say hello first: this ledger has not shown that it goes on from the tail that
+    was announced) or "" (then `results` has one row for each entry).
+    """
 
     acked: Mark
     results: list[EntryResult] = []
     error: str = ""
+    epoch: int = 0  # which it speaks of; 0 where an older server does not say
     signature: str = ""
 
 
@@ -210,3 +226,48 @@ class SanityAnswer(Answer):
     """List the differences, each `{"day", "field", "till", "server"}`; empty when both sides agree."""
 
     differences: list[dict[str, Any]] = []
+
+
+class Enrol(Message):
+    """Ask for a new epoch. `enrolment` is made and kept by the till before: asked again, it is the same epoch.
+
+    `last` is where the ledger of `epoch` ends as far as this till knows, also what it cannot read any more.
+    """
+
+    proto: Proto
+    till: str
+    enrolment: Annotated[str, Field(min_length=1, max_length=64)]
+    epoch: Whole
+    last: ToldMark
+
+
+class PendingOrder(Answer):
+    """Name an order that the server holds for this till; `told` is the body that spoke of a payment without answer."""
+
+    order: str
+    attempt: int
+    state: str
+    told: dict[str, Any] | None = None
+
+
+class EnrolAnswer(Answer):
+    """Open a new epoch. `tail` is where the server knows the old ledger to end; `forked`: it met two of them."""
+
+    epoch: int
+    tail: Mark
+    forked: bool
+    pending: list[PendingOrder] = []
+
+
+class Unknown(Message):
+    """Ask which of these entries the server does not have, under any number."""
+
+    proto: Proto
+    till: str
+    entries: Annotated[list[Annotated[str, Field(min_length=1, max_length=64)]], Field(max_length=UNKNOWN_MAX_IDS)]
+
+
+class UnknownAnswer(Answer):
+    """List those that it does not have."""
+
+    unknown: list[str]

@@ -71,10 +71,8 @@ class TillDatabase:
         self._closed = False
 
     @classmethod
-    def open(
-        cls, path: Path, *, till_id: str, store_id: str, epoch: int = 1, busy_timeout_ms: int = BUSY_TIMEOUT_MS
-    ) -> "TillDatabase":
-        """Open the file, or make it; check it (quick_check, the chain of the last 1,000 entries) and migrate it.
+    def open(cls, path: Path, *, till_id: str, store_id: str, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> "TillDatabase":
+        """Open the file, or make it in epoch 1; check it (quick_check, the last 1,000 entries) and migrate it.
 
         A file that is damaged is opened for reading as far as it goes, and stays as it is: see `damaged`. Raises
         LedgerLocked, LedgerNewer, LedgerForeign, FolderUnwritable, DiskFull.
@@ -84,7 +82,7 @@ class TillDatabase:
         except OSError as error:
             raise FolderUnwritable(path, error.strerror or "cannot be made") from error
         lock = InstanceLock(path)
-        ledger = Ledger(till_id, epoch, uuid.uuid4().hex)
+        ledger = Ledger(till_id, meta.Meta().epoch, uuid.uuid4().hex)
         database = None
         try:
             try:
@@ -114,8 +112,7 @@ class TillDatabase:
             known = meta.load(tx)
             if known.till_id not in ("", self.ledger.till_id) or known.store_id not in ("", store_id):
                 raise LedgerForeign(self.path, f"this file belongs to till {known.till_id} of store {known.store_id}")
-            if known.till_id and known.epoch != self.ledger.epoch:
-                raise LedgerForeign(self.path, f"this file is of epoch {known.epoch}, not {self.ledger.epoch}")
+            self.ledger.enter(known.epoch)
             boot.check_ledger(self.path, tx, ledger=self.ledger, mark=self._lock.read_mark())
             meta.put(
                 tx,

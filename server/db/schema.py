@@ -93,6 +93,36 @@ till = Table(
     Column("tail_hash", LargeBinary),
     Column("last_seen_at", Instant),
     Column("clock_drift_ms", BigInteger),
+    Column("contacts", BigInteger, nullable=False, server_default="0"),  # greetings so far, each with its number
+)
+
+till_boot = Table(
+    "till_boot",
+    metadata,
+    # A run of a till's program, in the present epoch: two that are alive at once are two tills (services/boots.py).
+    Column("till_id", Text, ForeignKey("till.id"), primary_key=True),
+    Column("boot", Text, primary_key=True),
+    Column("since", BigInteger, nullable=False),  # the number of its first greeting
+    Column("heard", BigInteger, nullable=False),  # the newest answer that it has heard, by its number
+)
+
+enrolment = Table(
+    "enrolment",
+    metadata,
+    # A till that begins a new epoch: what was known of the ledger that it leaves, and how much of it came since.
+    Column("id", Text, primary_key=True),  # made by the till: asked twice, it is the same epoch
+    Column("till_id", Text, ForeignKey("till.id"), nullable=False, index=True),
+    Column("epoch", Integer, nullable=False),
+    Column("key_id", Text, ForeignKey("api_key.id"), nullable=False, unique=True),  # one epoch for each pass
+    Column("from_epoch", Integer, nullable=False),
+    Column("from_state", Text, nullable=False),
+    Column("known_seq", BigInteger, nullable=False),  # the old ledger is here up to this number, without a gap
+    Column("known_hash", LargeBinary),
+    Column("tail_seq", BigInteger, nullable=False),  # announced
+    Column("tail_hash", LargeBinary),
+    Column("last_seq", BigInteger, nullable=False),  # the highest that anybody told of
+    Column("enrolled_at", Instant, nullable=False),
+    UniqueConstraint("till_id", "epoch"),
 )
 
 api_key = Table(
@@ -256,6 +286,7 @@ coupon = Table(
     Column("granted_on", Text, nullable=False),  # date in the chain's zone, for the daily limit
     Column("valid_until_at", Instant),
     Column("home", Text),  # the till that alone may use it; NULL = the server
+    Column("frozen_version", Integer),  # at home, in this version, in an epoch that its till has left: nobody's to use
     UniqueConstraint("campaign_id", "member_id", "member_nth"),
     CheckConstraint("state IN ('ISSUED', 'FROZEN', 'USED', 'EXPIRED', 'REVOKED')", name="state"),
     CheckConstraint("(state IN ('FROZEN', 'USED')) = (order_id IS NOT NULL)", name="order_when_held"),
@@ -496,6 +527,20 @@ ledger_entry = Table(
     Column("result", Text, nullable=False),  # OK, CONFLICT, QUARANTINED
     Column("detail", Text, nullable=False, server_default=""),
     Column("received_at", Instant, nullable=False),
+)
+
+carried_entry = Table(
+    "carried_entry",
+    metadata,
+    # An entry of an earlier epoch that came within one of a later epoch; nothing of it is booked twice.
+    Column("entry_id", Text, primary_key=True),
+    Column("till_id", Text, ForeignKey("till.id"), nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("in_epoch", Integer, nullable=False),
+    Column("in_seq", BigInteger, nullable=False),
+    Index("ix_carried_entry_place", "till_id", "epoch", "seq"),
 )
 
 feed = Table(

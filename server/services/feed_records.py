@@ -129,6 +129,7 @@ def _coupons(conn: Connection, keys: Sequence[str]) -> Records:
             "valid_until_at": _ms(row.valid_until_at),
             "home": row.home,
             "version": row.version,
+            "frozen": row.frozen_version == row.version,
         }
         for row in _rows(conn, statement, coupon.c.id, keys=keys)
     }

@@ -69,7 +69,7 @@ def _reason_against(row: Row[Any], ctx: Context) -> Refusal | None:
     code = _ENDED.get(read_state(row.state, row.valid_until_at, ctx.now))
     if code is not None:
         return refuse(code, coupon=row.id, order=row.order_id)
-    if row.home not in (None, ctx.actor.till_id):
+    if row.home not in (None, ctx.actor.till_id) or row.frozen_version == row.version:
         return refuse(RefusalCode.LEASED_ELSEWHERE, coupon=row.id, till=row.home)
     if row.offline == ONLINE_ONLY:
         return refuse(RefusalCode.NEEDS_ONLINE, coupon=row.id)

@@ -157,9 +157,12 @@ def find(conn: Connection, lease_id: str) -> Row[Any] | None:
 
 
 def of_told(conn: Connection, told: Told, lease_id: str) -> Row[Any] | None:
-    """Return the lease that an entry names, None where it is not one of that till in that epoch."""
+    """Return the lease that an entry names, None where it was not that till's.
+
+    An epoch may name what was lent to an earlier one: entries that were carried do, and a payment that was under way.
+    """
     row = find(conn, lease_id)
-    return row if row is not None and (row.till_id, row.epoch) == (told.till_id, told.epoch) else None
+    return row if row is not None and row.till_id == told.till_id and row.epoch <= told.epoch else None
 
 
 def open_of(conn: Connection, till_id: str) -> Sequence[Row[Any]]:

@@ -44,7 +44,7 @@ class FaultyTransport(httpx.BaseTransport):
         self._inner = inner
         self._plan: Iterator[Fault] = iter(tuple(plan))
         self._delayed: list[tuple[int, httpx.Request]] = []
-        self._last: httpx.Response | None = None
+        self.last_answer: httpx.Response | None = None
         self.requests: list[str] = []
         self.offline = False
 
@@ -116,13 +116,13 @@ class FaultyTransport(httpx.BaseTransport):
                 return httpx.Response(502, text="<html>", headers=HTML)
             case Fault.KEY_REFUSED:
                 return httpx.Response(401, json={"outcome": "not_allowed", "facts": {}})
-            case Fault.STALE_ANSWER if self._last is not None:
-                return _copy(self._last)
+            case Fault.STALE_ANSWER if self.last_answer is not None:
+                return _copy(self.last_answer)
             case _:
                 return None
 
     def _after(self, fault: Fault, request: httpx.Request, answer: httpx.Response) -> httpx.Response:
-        self._last = answer
+        self.last_answer = answer
         match fault:
             case Fault.LOSE_ANSWER:
                 raise httpx.ReadTimeout("lost on the way back", request=request)

@@ -36,6 +36,10 @@ ROWS = (
     "INSERT INTO product (sku, name, price_minor, barcode) VALUES ('food', 'Food', 100, '1'), ('toy', 'Toy', 100, '2')",
     "INSERT INTO finding (kind, key, detail, opened_at) VALUES ('sanity', 'a', '{}', 0), ('sanity', 'b', '{}', 0)",
     "INSERT INTO till (id, store_id) VALUES ('t1', 's1')",
+    "INSERT INTO api_key (id, digest, scope, name, created_at) VALUES ('x1', 'a', 'till', 'x', 0), "
+    "('x2', 'b', 'till', 'x', 0)",
+    "INSERT INTO enrolment (id, till_id, epoch, key_id, from_epoch, from_state, known_seq, tail_seq, last_seq, "
+    "enrolled_at) VALUES ('n1', 't1', 2, 'x1', 1, 'OK', 0, 0, 0, 0), ('n2', 't1', 3, 'x2', 2, 'OK', 0, 0, 0, 0)",
     "INSERT INTO lease (id, till_id, epoch, account_id, qty, used, state, granted_at) "
     "VALUES ('l1', 't1', 1, 'stock:c1', 2, 1, 'OPEN', 0)",
     "INSERT INTO lease_coupon (coupon_id, lease_id, code) VALUES ('k8', 'l1', 'code8'), ('k9', 'l1', 'code9')",
@@ -77,6 +81,8 @@ REFUSED = {
     "ck_product_price": "UPDATE product SET price_minor = -1 WHERE sku = 'food'",
     "uq_product_barcode": "UPDATE product SET barcode = '1' WHERE sku = 'toy'",
     "uq_finding_kind_key": "UPDATE finding SET key = 'a' WHERE key = 'b'",
+    "uq_enrolment_key_id": "UPDATE enrolment SET key_id = 'x1' WHERE id = 'n2'",
+    "uq_enrolment_till_id_epoch": "UPDATE enrolment SET epoch = 2 WHERE id = 'n2'",
     "uq_feed_kind_key": "INSERT INTO feed (kind, key) SELECT kind, key FROM feed LIMIT 1",
     "uq_ledger_entry_entry_id": "UPDATE ledger_entry SET entry_id = 'e1' WHERE seq = 2",
     "ck_chain_one_chain": "UPDATE chain SET id = 2",
