@@ -97,6 +97,23 @@ def add_till(
 
 
 @app.command()
+def restored(
+    *,
+    reason: Annotated[str, typer.Option(help="Why the backup was put back; kept in the history.")],
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Say that the server's database was put back from a backup, before the server starts on it.
+
+    Until every till has told again what the backup lacks, the server takes entries and gives nothing out.
+    """
+    from cli.restored_command import run_restored
+    from cli.settings import server_settings
+
+    raise typer.Exit(run_restored(server_settings(data_dir=data_dir, database_url=database_url), reason=reason))
+
+
+@app.command()
 def demo(
     headless: Annotated[bool, typer.Option("--headless", help="Play the whole story offscreen and print it.")] = False,
     shots: Annotated[Path | None, typer.Option(help="Folder for the screenshots of --headless.")] = None,

@@ -17,6 +17,7 @@ from app.services.ports import Busy, Offline
 from app.store import meta, outbox
 from app.store.ledger import Ledger
 from app.store.meta import instant_ms
+from sync.adopt import adopt
 from sync.protocol import HELLO_PATH, PROTOCOL, Hello, HelloAnswer, Mark
 from sync.session import Session
 
@@ -44,8 +45,10 @@ class SyncStopped(Offline):
         self.stop = stop
 
 
-def greet(session: Session) -> HelloAnswer:
-    """Say hello, check the answer, and store what it teaches.
+def greet(session: Session) -> bool:
+    """Say hello, check the answer, and store what it teaches; True = the server came back from a backup since.
+
+    Then it is told of our rights before it is pushed what used them.
 
     Raises SyncStopped, Offline and Busy; nothing is stored then. A till whose file is damaged says so and stops there;
     one that finds in the answer that its ledger is no longer the server's says that too, so that headquarters hears of
@@ -56,13 +59,32 @@ def greet(session: Session) -> HelloAnswer:
     received_at = session.clock.now()
     if session.db.damaged:
         raise SyncStopped(Stop.DAMAGED)
+    restored = _came_back(session, answer)
+    if restored:
+        adopt(session)
     stop = _take(session, answer, heard_ms=instant_ms(sent_at + (received_at - sent_at) / 2))
     if stop in _ONLY_WE_KNOW and answer.state == "OK":
         with suppress(Offline, Busy):
             _say(session, session.clock.now(), stopped=stop)
     if stop is not None:
         raise SyncStopped(stop)
-    return answer
+    return restored
+
+
+def _came_back(session: Session, answer: HelloAnswer) -> bool:
+    """Tell whether this is another incarnation of the server that we knew, and our ledger is one with its own."""
+    with session.db.read() as conn:
+        known = meta.load(conn).incarnation
+        return known not in (0, answer.incarnation) and _compare(conn, session, answer) is None
+
+
+def _compare(conn: Connection, session: Session, answer: HelloAnswer) -> Stop | None:
+    return check(
+        answer,
+        epoch=session.epoch,
+        last_seq=session.ledger.tail(conn)[0],
+        hash_at=lambda seq: hash_at(conn, session.ledger, seq),
+    )
 
 
 def _say(session: Session, now: datetime, *, stopped: Stop | None = None) -> HelloAnswer:
@@ -79,12 +101,7 @@ def _say(session: Session, now: datetime, *, stopped: Stop | None = None) -> Hel
 def _take(session: Session, answer: HelloAnswer, *, heard_ms: int) -> Stop | None:
     """Store what the answer teaches where both ledgers are one; else store nothing and return what they are."""
     with session.db.write() as tx:
-        stop = check(
-            answer,
-            epoch=session.epoch,
-            last_seq=session.ledger.tail(tx)[0],
-            hash_at=lambda seq: hash_at(tx, session.ledger, seq),
-        )
+        stop = _compare(tx, session, answer)
         if stop is None:
             move_cursor(tx, session.ledger, answer.acked)
             _learn(tx, answer, heard_ms)

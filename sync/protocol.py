@@ -21,12 +21,14 @@ from app.domain.ledger import CARRY, Entry
 
 PROTOCOL = 1
 HELLO_PATH, PUSH_PATH, PULL_PATH, SANITY_PATH = "/v1/sync/hello", "/v1/sync/push", "/v1/sync/pull", "/v1/sync/sanity"
-ENROL_PATH, UNKNOWN_PATH = "/v1/sync/enrol", "/v1/sync/unknown"
+ENROL_PATH, UNKNOWN_PATH, ADOPT_PATH = "/v1/sync/enrol", "/v1/sync/unknown", "/v1/sync/adopt"
 PUSH_MAX_ENTRIES = 200
 PUSH_MAX_BYTES = 512 * 1024
 """Of entries as they travel: 200 ordinary sales are some 400 KiB, so they are one request and one durable commit."""
 PULL_MAX_RECORDS = 1000
 UNKNOWN_MAX_IDS = 1000
+ADOPT_MAX = 200
+"""Leases, and homes, in one message; a leased stock brings 200 coupons at most."""
 
 SALE, CANCEL, PAYMENT_UNKNOWN, LATE_PAYMENT, REFUND = "sale", "cancel", "payment_unknown", "late_payment", "refund"
 CLAIM, LEASE_CLOSE, COUPON_RETURN = "claim", "lease_close", "coupon_return"
@@ -271,3 +273,37 @@ class UnknownAnswer(Answer):
     """List those that it does not have."""
 
     unknown: list[str]
+
+
+class AdoptedLease(Message):
+    """Tell of a lease that this till has: `asked` for, `amount` lent, of an account; a stock's coupons with codes."""
+
+    lease: Annotated[str, Field(min_length=1, max_length=64)]
+    account: Annotated[str, Field(min_length=1, max_length=200)]
+    asked: Annotated[int, Field(ge=1, le=10**15), NUMBER]
+    amount: Annotated[int, Field(ge=1, le=10**15), NUMBER]
+    coupons: Annotated[list[tuple[str, str]], Field(max_length=ADOPT_MAX)] = []
+
+
+class AdoptedHome(Message):
+    """Tell of a coupon that is or was at home here, in the newest version that this till has seen."""
+
+    coupon: Annotated[str, Field(min_length=1, max_length=64)]
+    version: Annotated[int, Field(ge=1, le=10**9), NUMBER]
+
+
+class Adopt(Message):
+    """Tell a server that came back from a backup what rights this till had, before its entries use them."""
+
+    proto: Proto
+    till: str
+    epoch: Whole
+    leases: Annotated[list[AdoptedLease], Field(max_length=ADOPT_MAX)] = []
+    homes: Annotated[list[AdoptedHome], Field(max_length=ADOPT_MAX)] = []
+
+
+class AdoptAnswer(Answer):
+    """Count what was not known there and is now."""
+
+    leases: int
+    homes: int

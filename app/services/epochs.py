@@ -90,14 +90,13 @@ def _gather(parts: Parts) -> tuple[str, Mark, set[str]]:
 
 @contextmanager
 def _entering(parts: Parts, epoch: int) -> Iterator[None]:
-    """Speak of the new epoch while it is written, and of the old one again where that fails."""
-    ledger = parts.database.ledger
-    before = ledger.epoch
-    ledger.enter(epoch)
+    """Speak of the new epoch while it is written, and of what the file says where that fails."""
+    parts.database.ledger.enter(epoch)
     try:
         yield
     except BaseException:
-        ledger.enter(before)
+        with parts.database.read() as conn:
+            parts.database.ledger.enter(meta.load(conn).epoch)
         raise
 
 

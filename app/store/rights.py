@@ -120,6 +120,20 @@ def homes(conn: Connection) -> list[Home]:
     return [(row[0], row[1]) for row in rows]
 
 
+def granted(conn: Connection) -> list[tuple[LeaseRow, list[tuple[str, str]]]]:
+    """Return every lease that was ever granted here, with its coupons and their codes, the oldest first."""
+    found = [LeaseRow(*row) for row in run(conn, _LEASE + "WHERE qty > 0 ORDER BY id")]
+    coupons: dict[str, list[tuple[str, str]]] = {}
+    for lease_id, coupon_id, code in run(conn, "SELECT lease_id, coupon_id, code FROM lease_coupon ORDER BY coupon_id"):
+        coupons.setdefault(lease_id, []).append((coupon_id, code))
+    return [(row, coupons.get(row.id, [])) for row in found]
+
+
+def every_home(conn: Connection) -> list[Home]:
+    """Return every coupon that is or was at home here, in the newest version that was seen."""
+    return [(row[0], row[1]) for row in run(conn, "SELECT coupon_id, version FROM home ORDER BY coupon_id")]
+
+
 def close(tx: Connection, lease_id: str) -> bool:
     """Draw no more on a lease; False = it is not open, or an order under way holds some of it."""
     closed = run(tx, "UPDATE lease SET state = 'CLOSED' WHERE id = ? AND state = 'OPEN' AND held = 0", (lease_id,))

@@ -66,7 +66,8 @@ chain = Table(
     Column("zone", Text, nullable=False),
     Column("cash_step_minor", BigInteger, nullable=False),  # 0 = no cash rounding
     Column("lock_timeout_s", Integer, nullable=False),
-    Column("incarnation", Integer, nullable=False),  # counts restores from a backup (PROTOCOL 3.9)
+    Column("incarnation", Integer, nullable=False),  # another after each restore from a backup (PROTOCOL 3.9)
+    Column("restored_at", Instant),  # set until every till has told again what the backup lacks
     CheckConstraint("id = 1", name="one_chain"),
 )
 
@@ -93,6 +94,7 @@ till = Table(
     Column("tail_hash", LargeBinary),
     Column("last_seen_at", Instant),
     Column("clock_drift_ms", BigInteger),
+    Column("incarnation", Integer, nullable=False, server_default="0"),  # of the server that last had all of its ledger
     Column("contacts", BigInteger, nullable=False, server_default="0"),  # greetings so far, each with its number
 )
 

@@ -23,6 +23,7 @@ from server.http import (
     orders,
     quotes,
     refunds,
+    restoring,
     sync,
 )
 from server.http.running import Running
@@ -91,6 +92,7 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None, running:
         quotes,
         orders,
         refunds,
+        restoring,
         sync,
     ):
         app.include_router(part.router)

@@ -16,9 +16,10 @@ from app.domain.refusals import Refusal
 from server.http import described
 from server.http.answers import reply
 from server.http.security import ATill, ServicesDep
-from server.services import enrolments, feed, ingest, sessions
+from server.services import enrolments, feed, ingest, restoring, sessions
 from server.services.context import Actor
 from sync.protocol import (
+    ADOPT_PATH,
     ENROL_PATH,
     HELLO_PATH,
     PROTOCOL,
@@ -26,6 +27,8 @@ from sync.protocol import (
     PUSH_PATH,
     SANITY_PATH,
     UNKNOWN_PATH,
+    Adopt,
+    AdoptAnswer,
     Enrol,
     EnrolAnswer,
     Hello,
@@ -42,7 +45,7 @@ from sync.protocol import (
 
 router = APIRouter(tags=["sync"])
 
-MessageT = TypeVar("MessageT", Hello, Push, Pull, Sanity, Enrol, Unknown)
+MessageT = TypeVar("MessageT", Hello, Push, Pull, Sanity, Enrol, Unknown, Adopt)
 
 
 async def _raw_body(request: Request) -> bytes:
@@ -120,6 +123,15 @@ def unknown(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     if isinstance(message, Response):
         return message
     return _answer(services.read(lambda conn, _: enrolments.unknown_entries(conn, message), actor))
+
+
+@router.post(ADOPT_PATH, response_model=AdoptAnswer, responses=_RESPONSES, openapi_extra=_document(Adopt))
+def adopt(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
+    """Take over rights that a till had before this database came back from a backup; else nothing happens."""
+    message = _read(Adopt, raw, actor)
+    if isinstance(message, Response):
+        return message
+    return _answer(services.write(lambda conn, context: restoring.adopt(conn, context, message), actor))
 
 
 def _read(model: type[MessageT], raw: bytes, actor: Actor) -> MessageT | Response:

@@ -82,13 +82,20 @@ def _lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
     )
     if amount < 1 or not accounts.post(conn, move, ctx.now):
         return refused(refuse(_NOTHING_LEFT[found.kind], account=asked.account_id))
-    _open(conn, ctx, asked, amount=amount)
+    assert ctx.actor.till_id is not None, "a till asks for itself"
+    epoch = conn.execute(select(schema.till.c.epoch).where(schema.till.c.id == ctx.actor.till_id)).scalar_one()
+    open_lease(conn, ctx, asked, amount=amount, till_id=ctx.actor.till_id, epoch=epoch)
     coupons = _mint(conn, ctx, asked.lease_id, rule=rule, count=amount) if rule and found.kind == accounts.STOCK else []
     return ok(lease=asked.lease_id, account=asked.account_id, amount=amount, coupons=coupons)
 
 
 def stopped_till(conn: Connection, ctx: Context) -> Refusal | None:
-    """Refuse a till whose ledger is not the one that is here: what it did with a right could not be told."""
+    """Refuse a till whose ledger is not the one that is here: what it did with a right could not be told.
+
+    Nor is anything lent while this database waits for what a backup lacks.
+    """
+    if (later := ctx.not_now()) is not None:
+        return later
     state = conn.execute(select(schema.till.c.state).where(schema.till.c.id == ctx.actor.till_id)).scalar_one()
     return None if state == "OK" else refuse(RefusalCode.NOT_ALLOWED, till=ctx.actor.till_id)
 
@@ -114,13 +121,12 @@ def _campaign_rule(conn: Connection, ctx: Context, found: accounts.Account) -> R
     return rule
 
 
-def _open(conn: Connection, ctx: Context, asked: Asked, *, amount: int) -> None:
-    assert ctx.actor.till_id is not None, "a till asks for itself"
-    epoch = conn.execute(select(schema.till.c.epoch).where(schema.till.c.id == ctx.actor.till_id)).scalar_one()
+def open_lease(conn: Connection, ctx: Context, asked: Asked, *, amount: int, till_id: str, epoch: int) -> None:
+    """Write a lease of `amount`, which sits in `leased` already, and tell of it."""
     conn.execute(
         insert(schema.lease).values(
             id=asked.lease_id,
-            till_id=ctx.actor.till_id,
+            till_id=till_id,
             epoch=epoch,
             account_id=asked.account_id,
             qty=amount,
@@ -147,8 +153,13 @@ def _mint(conn: Connection, ctx: Context, lease_id: str, *, rule: Rule, count: i
         fresh = set(codes.make_codes(layout, ctx.ids.digits, count - len(drawn)))
         drawn |= fresh.difference(*(known.among(conn, fresh) for known in _CODES))
     made = [(ctx.ids.new(), code) for code in sorted(drawn)]
-    _COUPONS.run(conn, [(coupon_id, lease_id, code) for coupon_id, code in made])
+    keep_coupons(conn, lease_id, made)
     return [{"coupon": coupon_id, "code": code} for coupon_id, code in made]
+
+
+def keep_coupons(conn: Connection, lease_id: str, coupons: Sequence[tuple[str, str]]) -> None:
+    """Keep the coupons of a leased stock, each with its code."""
+    _COUPONS.run(conn, [(coupon_id, lease_id, code) for coupon_id, code in coupons])
 
 
 def find(conn: Connection, lease_id: str) -> Row[Any] | None:

@@ -90,6 +90,8 @@ def hold(conn: Connection, context: Context, asked: HoldRequest) -> Answer:
 
 
 def _hold(conn: Connection, context: Context, asked: HoldRequest) -> Answer:
+    if (later := context.not_now()) is not None:
+        return refused(later)
     _end_earlier(conn, context, asked)
     for _ in range(LOOKS):
         plan = plan_hold(conn, context, asked)

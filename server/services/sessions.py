@@ -11,7 +11,7 @@ from app.domain.instants import FIRST, LAST
 from app.domain.money import MAX_MINOR
 from app.domain.refusals import Refusal, unknown
 from server.db import schema
-from server.services import boots, feed, findings
+from server.services import boots, feed, findings, restoring
 from server.services.context import Context
 from server.services.entries import SCHEMAS
 from server.services.ingest import FORK, mark_of, strand, tail_of
@@ -41,6 +41,8 @@ def hello(conn: Connection, context: Context, message: Hello) -> HelloAnswer | R
     tail, contact, state = tail_of(row), boots.next_contact(conn, row.id), row.state
     if message.epoch == row.epoch and row.state != FORK:
         _open_findings(conn, context, row, message=message)
+        restoring.lost(conn, context, row, message=message)
+        restoring.reported(conn, context, row, message=message)
         if _is_cloned(conn, context, row, message=message, contact=contact):
             state = FORK
         elif message.seen == tail and message.last[0] >= tail[0]:

@@ -15,6 +15,7 @@ from app.services.epochs import Begun
 from app.services.opening import open_till
 from app.services.system import SystemIds
 from app.store.database import TillDatabase
+from server.services import restoring
 from sync.client import ServerClient
 from sync.engine import SyncEngine
 from sync.enrol import rejoin
@@ -44,6 +45,34 @@ class Chain:
         made = Station(self, self.folder / till_id, till_id)
         made.join()
         return made
+
+    def keep_a_copy(self) -> Path:
+        """Back the server's database up, while it runs."""
+        copy = self.folder / "backup.db"
+        with closing(sqlite3.connect(self.folder / "server.db")) as live, closing(sqlite3.connect(copy)) as target:
+            live.backup(target)
+        return copy
+
+    def go_back_to(self, copy: Path, *, said: bool = True) -> None:
+        """Put a backup back and start on it, with another key for headquarters; `said`: somebody told `restored`."""
+        at, key, ids = self.hq.clock.at, self.hq.key, vars(self.hq.ids)
+        self.hq.close()
+        for end in ("", "-wal", "-shm"):
+            (self.folder / f"server.db{end}").unlink(missing_ok=True)
+        shutil.copy(copy, self.folder / "server.db")
+        self.hq = Headquarters(self.folder)
+        self.hq.clock.at, self.hq.key = at, key
+        vars(self.hq.ids).update(ids)  # no server makes the same ids again
+        if said:
+            self.say_restored()
+        self.wire.close()
+        self.wire = AsgiLine(self.hq.app)
+        for station in self.stations:
+            station.line.inner = self.wire
+
+    def say_restored(self) -> None:
+        """Do what `pawtill restored` does."""
+        self.hq.services.write(lambda conn, ctx: restoring.begin(conn, ctx, reason="a test"))
 
     def order(self, order_id: str) -> Mapping[str, Any]:
         return self.hq.call("GET", f"/v1/orders/{order_id}", status=200)

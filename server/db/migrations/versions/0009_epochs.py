@@ -1,4 +1,4 @@
-"""Let a till begin a new epoch: enrolments, carried entries, frozen homes, the runs of a till's program."""
+"""Let a till begin a new epoch, and a server come back from a backup: what each has to know of the other."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,6 +9,8 @@ down_revision = "0006"
 
 def upgrade() -> None:
     """Bring the database forward."""
+    op.add_column("chain", sa.Column("restored_at", sa.BigInteger(), nullable=True))
+    op.add_column("till", sa.Column("incarnation", sa.Integer(), server_default="0", nullable=False))
     op.add_column("till", sa.Column("contacts", sa.BigInteger(), server_default="0", nullable=False))
     op.create_table(
         "till_boot",
