@@ -512,7 +512,13 @@ finding = Table(
     Column("detail", JSON, nullable=False),
     Column("state", Text, nullable=False, server_default="OPEN"),
     Column("opened_at", Instant, nullable=False),
+    Column("decision", Text, nullable=False, server_default=""),  # remedy, accept, other; "" = none yet
+    Column("decided_by", Text, nullable=False, server_default=""),
+    Column("decided_at", Instant),
+    Column("closed_at", Instant),
     UniqueConstraint("kind", "key"),
+    CheckConstraint("state IN ('OPEN', 'DECIDED', 'CLOSED')", name="state"),
+    CheckConstraint("state != 'DECIDED' OR (decision != '' AND decided_by != '')", name="decided"),
 )
 
 ledger_entry = Table(

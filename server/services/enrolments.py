@@ -7,6 +7,7 @@ to exist and does not have is a finding, until it has been carried over.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
@@ -176,7 +177,7 @@ def unknown_entries(conn: Connection, message: Unknown) -> UnknownAnswer:
     return UnknownAnswer(unknown=[name for name in message.entries if name not in here])
 
 
-def heard(conn: Connection, till_id: str, entries: Sequence[Entry]) -> None:
+def heard(conn: Connection, till_id: str, entries: Sequence[Entry], *, now: datetime) -> None:
     """Note what was carried over: a ledger that is whole now, up to all that anybody told of it, has lost nothing."""
     table = schema.enrolment
     for row in _incomplete(conn, till_id, {entry.epoch for entry in entries}):
@@ -187,7 +188,7 @@ def heard(conn: Connection, till_id: str, entries: Sequence[Entry]) -> None:
         if seq > row.known_seq:
             conn.execute(update(table).where(table.c.id == row.id).values(known_seq=seq, known_hash=digest))
         if seq >= row.last_seq:
-            findings.close_findings(conn, TAIL_LOST, [f"{till_id}/{row.from_epoch}"])
+            findings.close_findings(conn, TAIL_LOST, [f"{till_id}/{row.from_epoch}"], now=now)
 
 
 def _incomplete(conn: Connection, till_id: str, epochs: set[int]) -> Sequence[Row[Any]]:

@@ -276,7 +276,7 @@ def _take_in(conn: Connection, context: Context, row: Row[Any], *, fresh: Sequen
     _write_waiting(conn, context, batch)
     _tell_members(conn, items, batch)
     _keep(conn, context, row, items=items, batch=batch)
-    enrolments.heard(conn, row.id, [item.carried for item in items if item.carried])
+    enrolments.heard(conn, row.id, [item.carried for item in items if item.carried], now=context.now)
     return [
         EntryResult(seq=item.entry.seq, result=verdict.result, code=verdict.code, finding=verdict.finding)
         for item, verdict in ((item, batch.verdicts[item.entry.seq]) for item in items)

@@ -35,7 +35,18 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("entry_id", name=op.f("pk_carried_entry")),
     )
     op.create_index("ix_carried_entry_place", "carried_entry", ["till_id", "epoch", "seq"])
+    _finding()
     op.add_column("coupon", sa.Column("frozen_version", sa.Integer(), nullable=True))
+
+
+def _finding() -> None:
+    with op.batch_alter_table("finding") as finding:
+        finding.add_column(sa.Column("decision", sa.Text(), server_default="", nullable=False))
+        finding.add_column(sa.Column("decided_by", sa.Text(), server_default="", nullable=False))
+        finding.add_column(sa.Column("decided_at", sa.BigInteger(), nullable=True))
+        finding.add_column(sa.Column("closed_at", sa.BigInteger(), nullable=True))
+        finding.create_check_constraint("state", "state IN ('OPEN', 'DECIDED', 'CLOSED')")
+        finding.create_check_constraint("decided", "state != 'DECIDED' OR (decision != '' AND decided_by != '')")
 
 
 def _enrolment() -> None:
