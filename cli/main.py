@@ -87,11 +87,29 @@ def till(
     ] = None,
     language: LanguageOption = Language.ZH,
     operator: Annotated[str, typer.Option(help="Name on receipts and in the ledger.")] = "cashier",
+    second_copy: Annotated[
+        Path | None, typer.Option(help="A folder on another disk for a second copy of the ledger; remembered.")
+    ] = None,
 ) -> None:
     """Open the till's window."""
     from cli.till_command import run_till
 
-    raise typer.Exit(run_till(data_dir, join=join, language=language, operator=operator))
+    raise typer.Exit(run_till(data_dir, join=join, language=language, operator=operator, second_copy=second_copy))
+
+
+@app.command()
+def recover(
+    *,
+    join: Annotated[Path, typer.Option(help="A new till pass from `pawtill add-till`: it opens a new epoch.")],
+    copy: Annotated[
+        Path | None, typer.Option(help="The folder of the second copy; default: the one remembered.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Recover a till's damaged or lost ledger from what is left of it, its second copy, and the server."""
+    from cli.recover_command import run_recover
+
+    raise typer.Exit(run_recover(data_dir, join=join, copy=copy))
 
 
 @app.command("add-till")

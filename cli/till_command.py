@@ -10,6 +10,8 @@ from cli.screen import why_no_screen
 from cli.till_folder import (
     TILL_FILE,
     NoSuchPass,
+    copy_folder,
+    keep_copy_folder,
     make_folder,
     read_joined,
     read_pass,
@@ -29,8 +31,12 @@ _EXITS = {
 }
 
 
-def run_till(data_dir: Path | None, *, join: Path | None, language: str, operator: str) -> int:
+def run_till(
+    data_dir: Path | None, *, join: Path | None, language: str, operator: str, second_copy: Path | None = None
+) -> int:
     """Open the window and return the exit code when it has closed.
+
+    `second_copy` is a folder on another disk for a second copy of the ledger, remembered from then on.
 
     `join` names a till pass: its secrets go into the keyring, or where there is none into a file for the owner alone.
     A damaged ledger opens too: the window says so and sells nothing.
@@ -39,6 +45,8 @@ def run_till(data_dir: Path | None, *, join: Path | None, language: str, operato
     try:
         make_folder(folder)
         granted = join_chain(folder, join) if join is not None else find_pass(folder)
+        if second_copy is not None:
+            keep_copy_folder(folder, second_copy)
     except NoSuchPass as error:
         complain(str(error))
         return Exit.CANNOT_START
@@ -51,7 +59,8 @@ def run_till(data_dir: Path | None, *, join: Path | None, language: str, operato
     application()
     terminal = CashierTerminal()
     try:
-        running = open_running_till(folder / TILL_FILE, granted, payments=terminal)
+        copy = copy_folder(folder)
+        running = open_running_till(folder / TILL_FILE, granted, payments=terminal, copy_folder=copy)
     except StoreError as error:
         text = str(error)
         say_trouble(error.key, error.detail, language=language, shown=lambda: complain(text))

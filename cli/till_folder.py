@@ -11,6 +11,7 @@ from ui.running_till import Joined, TillPass
 
 TILL_FILE = "till.db"
 _JOINED_FILE = "till.json"
+_COPY_FILE = "second-copy.txt"
 CODE_KEY_BYTES = 32
 
 
@@ -59,6 +60,20 @@ def write_joined(folder: Path, joined: Joined) -> None:
     text = json.dumps({"url": joined.url, "till": joined.till_id, "store": joined.store_id}, indent=2)
     part.write_text(text + "\n", "utf-8")
     part.replace(folder / _JOINED_FILE)
+
+
+def keep_copy_folder(folder: Path, copy: Path) -> None:
+    """Note where the second copy of the ledger is kept; raises OSError."""
+    (folder / _COPY_FILE).write_text(f"{copy.resolve()}\n", "utf-8")
+
+
+def copy_folder(folder: Path) -> Path | None:
+    """Return where the second copy of the ledger is kept, None where there is none."""
+    try:
+        text = (folder / _COPY_FILE).read_text("utf-8").strip()
+    except OSError:
+        return None
+    return Path(text) if text else None
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -1,9 +1,15 @@
 """Ask the server for a new epoch, and for what it does not have of the old ones (PROTOCOL 3.6)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, suppress
+from pathlib import Path
 
 from app.services.epochs import Begun, Mark, NewEpoch, Waiting
+from app.services.ports import Busy, Offline
 from app.services.till import Till
+from app.store import recovery
+from app.store.instance_lock import InstanceLock
+from app.store.second_copy import SecondCopy
 from sync.client import ServerClient
 from sync.engine import SyncEngine
 from sync.hello import Stop, SyncStopped
@@ -61,3 +67,29 @@ def rejoin(till: Till, engine: SyncEngine, client: ServerClient) -> Begun | None
         with engine.paused():
             return till.begin_epoch(ServerRegistry(client, till.till_id))
     return None
+
+
+Opened = Callable[[Path], AbstractContextManager[tuple[Till, SyncEngine, ServerClient]]]
+
+
+def recover(path: Path, opened: Opened, *, who: tuple[str, str], copy: SecondCopy | None, new_id: str) -> Begun | None:
+    """Recover a damaged or lost ledger of a till (`who`: till and store) from all that is left, into a new epoch.
+
+    Until the server has opened that epoch nothing at `path` is changed; a try that broke off goes on where it was, and
+    answers None where only the putting in place was left. `new_id` is for the enrolment; `opened` opens the till on a
+    file. Raises LedgerLocked, Offline, Busy and what the store raises.
+    """
+    till_id, store_id = who
+    with closing(InstanceLock(path)):
+        known, begun = recovery.enrolment_of(path), None
+        if known != "":
+            saved = recovery.salvage(path, till_id=till_id, store_id=store_id, copy=copy, enrolment=known or new_id)
+            with opened(recovery.working_file(path)) as (till, engine, client):
+                registry = ServerRegistry(client, till_id)
+                with engine.paused():
+                    begun = till.begin_epoch(registry, last=(saved.last_seq, ""), gaps=not saved.whole)
+                with suppress(Offline, Busy):
+                    # Goods and prices are the server's; a till that does not get them now gets them when it starts.
+                    engine.run_once()
+        recovery.put_in_place(path)
+    return begun

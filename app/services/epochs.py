@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from app.services.parts import Parts
 from app.services.recording import append_coupon_return, append_lease_close
-from app.store import meta, orders, projections, rights
+from app.store import meta, orders, outbox, projections, rights
 from app.store.meta import instant_ms
 
 Mark = tuple[int, str]
@@ -65,17 +65,18 @@ class Begun:
     whole: bool
 
 
-def begin_epoch(parts: Parts, registry: Registry, *, last: Mark | None = None) -> Begun:
+def begin_epoch(parts: Parts, registry: Registry, *, last: Mark | None = None, gaps: bool = False) -> Begun:
     """Begin a new epoch in this file. The sync must not run meanwhile. Raises Offline, Busy and what the store raises.
 
-    `last` is where the old ledger ended as far as anybody can tell, where that is beyond what the file holds.
+    `last` is where the old ledger ended as far as anybody can tell, where that is beyond what the file holds; `gaps`:
+    something is missing before that too.
     """
     with parts.ordering:
         enrolment_id, tail, here = _gather(parts)
         granted = registry.new_epoch(enrolment_id, epoch=parts.database.ledger.epoch, last=max(tail, last or tail))
         missing = registry.unknown(sorted(here))
         with _entering(parts, granted.epoch):
-            return _record(parts, granted, known=here - missing, cut=last is not None and last[0] > tail[0])
+            return _record(parts, granted, known=here - missing, cut=gaps or (last is not None and last[0] > tail[0]))
 
 
 def _gather(parts: Parts) -> tuple[str, Mark, set[str]]:
@@ -113,6 +114,7 @@ def _record(parts: Parts, granted: NewEpoch, *, known: set[str], cut: bool) -> B
             _wait_again(tx, parts, each)
         for fact in missing:
             ledger.carry(tx, fact, now=now)
+        outbox.settle_left(tx, before=granted.epoch)
         if whole:
             _give_back(tx, parts)
         else:

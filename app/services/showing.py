@@ -190,4 +190,5 @@ def status(parts: Parts) -> TillStatus:
         last_sync_at=last_sync_at,
         damaged=database.damaged,
         trouble=head_office.trouble,
+        copy_lag=database.copy_lag,
     )

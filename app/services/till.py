@@ -265,7 +265,7 @@ class Till:
         """Return what the status bar shows; never waits."""
         return showing.status(self._parts)
 
-    def begin_epoch(self, registry: Registry, *, last: Mark | None = None) -> Begun:
+    def begin_epoch(self, registry: Registry, *, last: Mark | None = None, gaps: bool = False) -> Begun:
         """Leave a ledger that is not the server's any more, and carry what the server lacks into a new epoch.
 
         The sync must not run meanwhile. Raises Offline and Busy; nothing has changed then.
@@ -273,7 +273,7 @@ class Till:
         database = self._parts.database
         if database.damaged:
             raise LedgerDamaged(database.path, database.damaged)
-        return begin_epoch(self._parts, registry, last=last)
+        return begin_epoch(self._parts, registry, last=last, gaps=gaps)
 
     @contextmanager
     def _ordering(self) -> Iterator[None]:

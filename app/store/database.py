@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from app.store import boot, meta
-from app.store.driver import driver
+from app.store.driver import driver, run
 from app.store.errors import (
     DiskFull,
     FolderUnwritable,
@@ -62,6 +62,8 @@ class TillDatabase:
         self.path = path
         self.ledger = ledger
         self.damaged = damaged
+        self.copy_lag: int | None = None
+        """Entries that stand on this disk alone, as of the last look; None where no second copy is kept."""
         self._lock = lock
         self._engine = _engine(path, busy_timeout_ms=busy_timeout_ms, read_only=bool(damaged))
         self._readers: list[Connection] = []
@@ -113,7 +115,9 @@ class TillDatabase:
             if known.till_id not in ("", self.ledger.till_id) or known.store_id not in ("", store_id):
                 raise LedgerForeign(self.path, f"this file belongs to till {known.till_id} of store {known.store_id}")
             self.ledger.enter(known.epoch)
-            boot.check_ledger(self.path, tx, ledger=self.ledger, mark=self._lock.read_mark())
+            if not known.enrolment:
+                # A ledger that is being left may have gaps: it was recovered, and nothing is sold on it any more.
+                boot.check_ledger(self.path, tx, ledger=self.ledger, mark=self._lock.read_mark())
             meta.put(
                 tx,
                 till_id=self.ledger.till_id,
@@ -164,6 +168,19 @@ class TillDatabase:
                 conn.close()
             else:
                 self._readers.append(conn)
+
+    def check_everything(self) -> str:
+        """Look at the whole file and every entry; return what is wrong, and trust the file no more. "" = it is sound.
+
+        For the night: 30 ms for 20,000 entries by each of the two, and together they find 96 % of flipped bits where
+        the look at the start finds less (PROTOCOL 6.3).
+        """
+        with self.read() as conn:
+            wrong = [row[0] for row in run(conn, "PRAGMA integrity_check(10)") if row[0] != "ok"]
+            wrong += self.ledger.verify(conn) + self.ledger.verify_all(conn)
+        if wrong:
+            self.damaged = self.damaged or wrong[0]
+        return wrong[0] if wrong else ""
 
     def close(self) -> None:
         """Close every connection and let go of the lock; closing twice is fine."""

@@ -202,6 +202,10 @@ class Ledger:
         found = {row[0]: row[1] for row in rows}
         return found.get(PENDING, 0), found.get(PARKED, 0)
 
+    def count(self, conn: Connection) -> int:
+        """Return how many entries there are, of every epoch."""
+        return int(run(conn, "SELECT count(*) FROM entry").fetchone()[0])
+
     def oldest_pending_ms(self, conn: Connection) -> int | None:
         """Return the till's clock at the oldest entry that is not acknowledged; None where there is none."""
         row = run(
@@ -210,6 +214,21 @@ class Ledger:
             "AND o.state = 'PENDING' ORDER BY o.epoch, o.seq LIMIT 1",  # both: the partial index is on the first
         ).fetchone()
         return row[0] if row else None
+
+    def verify_all(self, conn: Connection) -> list[str]:
+        """Check every entry of every epoch: what it says, and that it continues the one before where that is here.
+
+        Epochs that were left may have gaps: of them only what there is was kept.
+        """
+        problems, before = [], None
+        for entry, _ in self.every(conn):
+            follows = before is not None and (before.epoch, before.seq + 1) == (entry.epoch, entry.seq)
+            if before is not None and follows and entry.prev_hash != before.hash:
+                problems.append(f"entry {entry.seq} of epoch {entry.epoch} does not continue the one before it")
+            if not verifies(entry, self.till_id):
+                problems.append(f"entry {entry.seq} of epoch {entry.epoch} is not what was written")
+            before = entry
+        return problems
 
     def verify(self, conn: Connection, *, last: int | None = None) -> list[str]:
         """Check numbers, hashes and links of the last `last` entries (None = all); return what is wrong, [] = sound.

@@ -99,6 +99,7 @@ def test_nothing_is_booked_twice_where_an_answer_got_lost(chain: Chain, station:
     station.sync()
 
     assert begun == Begun(2, 0, whole=False)
+    assert station.outbox() == [(1, 1, "ACKNOWLEDGED")]
     assert chain.order("o1")["state"] == "PAID"
     assert violations(chain.hq) == []
 
