@@ -23,6 +23,22 @@ class Language(StrEnum):
     EN = "en"
 
 
+class FindingState(StrEnum):
+    """List the states of a finding."""
+
+    OPEN = "OPEN"
+    DECIDED = "DECIDED"
+    CLOSED = "CLOSED"
+
+
+class Decision(StrEnum):
+    """List what may be decided about a finding."""
+
+    REMEDY = "remedy"
+    ACCEPT = "accept"
+    OTHER = "other"
+
+
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Where the data lives; default: the user's data folder.")
 ]
@@ -71,11 +87,29 @@ def till(
     ] = None,
     language: LanguageOption = Language.ZH,
     operator: Annotated[str, typer.Option(help="Name on receipts and in the ledger.")] = "cashier",
+    second_copy: Annotated[
+        Path | None, typer.Option(help="A folder on another disk for a second copy of the ledger; remembered.")
+    ] = None,
 ) -> None:
     """Open the till's window."""
     from cli.till_command import run_till
 
-    raise typer.Exit(run_till(data_dir, join=join, language=language, operator=operator))
+    raise typer.Exit(run_till(data_dir, join=join, language=language, operator=operator, second_copy=second_copy))
+
+
+@app.command()
+def recover(
+    *,
+    join: Annotated[Path, typer.Option(help="A new till pass from `pawtill add-till`: it opens a new epoch.")],
+    copy: Annotated[
+        Path | None, typer.Option(help="The folder of the second copy; default: the one remembered.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Recover a till's damaged or lost ledger from what is left of it, its second copy, and the server."""
+    from cli.recover_command import run_recover
+
+    raise typer.Exit(run_recover(data_dir, join=join, copy=copy))
 
 
 @app.command("close-day")
@@ -204,6 +238,23 @@ def enrol(
 
 
 @app.command()
+def restored(
+    *,
+    reason: Annotated[str, typer.Option(help="Why the backup was put back; kept in the history.")],
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Say that the server's database was put back from a backup, before the server starts on it.
+
+    Until every till has told again what the backup lacks, the server takes entries and gives nothing out.
+    """
+    from cli.restored_command import run_restored
+    from cli.settings import server_settings
+
+    raise typer.Exit(run_restored(server_settings(data_dir=data_dir, database_url=database_url), reason=reason))
+
+
+@app.command()
 def demo(
     headless: Annotated[bool, typer.Option("--headless", help="Play the whole story offscreen and print it.")] = False,
     shots: Annotated[Path | None, typer.Option(help="Folder for the screenshots of --headless.")] = None,
@@ -278,6 +329,86 @@ def doctor(
     from cli.doctor.visit import run_doctor
 
     raise typer.Exit(run_doctor(data_dir, url=url))
+
+
+findings = typer.Typer(help="What a person must look at: list, show, decide, close.", no_args_is_help=True)
+app.add_typer(findings, name="findings")
+
+FindingId = Annotated[int, typer.Argument(min=1, help="Number of the finding, as `list` shows it.")]
+WordsIn = Annotated[Language, typer.Option("--language", help="Language of what is printed.")]
+By = Annotated[str, typer.Option(help="Who says so, by name; kept in the history.")]
+Why = Annotated[str, typer.Option(help="Why; kept in the history.")]
+
+
+@findings.command("list")
+def list_findings(
+    *,
+    state: Annotated[FindingState | None, typer.Option(help="Only those in this state.")] = None,
+    language: WordsIn = Language.ZH,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """List the newest findings, one line each."""
+    from cli.findings_command import run_list
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(run_list(settings, language=language, state=state))
+
+
+@findings.command("show")
+def show_finding(
+    finding_id: FindingId,
+    *,
+    language: WordsIn = Language.ZH,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Show a finding: how much and whose loss, what is proposed, the evidence of both sides, who decided what."""
+    from cli.findings_command import run_show
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(run_show(settings, finding_id, language=language))
+
+
+@findings.command("decide")
+def decide_finding(
+    finding_id: FindingId,
+    decision: Annotated[Decision, typer.Argument(help="Do what is proposed, leave it, or what the reason says.")],
+    *,
+    by: By,
+    reason: Why,
+    language: WordsIn = Language.ZH,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Decide about a finding; the same decision again changes nothing."""
+    from cli.findings_command import run_decide
+    from cli.settings import server_settings
+    from server.services.findings import Word
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(run_decide(settings, finding_id, language=language, word=Word(by, reason, decision)))
+
+
+@findings.command("close")
+def close_finding(
+    finding_id: FindingId,
+    *,
+    by: By,
+    reason: Why,
+    language: WordsIn = Language.ZH,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Close a finding that was decided: it is done."""
+    from cli.findings_command import run_close
+    from cli.settings import server_settings
+    from server.services.findings import Word
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(run_close(settings, finding_id, language=language, word=Word(by, reason)))
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from app.services.ports import Busy, Offline
 from app.services.secrets import Vault
 from app.store.errors import StoreError
 from cli.exits import Exit, complain
@@ -9,15 +10,18 @@ from cli.screen import why_no_screen
 from cli.till_folder import (
     TILL_FILE,
     NoSuchPass,
+    copy_folder,
+    keep_copy_folder,
     make_folder,
     read_joined,
     read_pass,
     till_folder,
     write_joined,
 )
+from sync.enrol import rejoin
 from ui.counter.terminal import CashierTerminal
 from ui.desktop import application, run_until_closed, say_trouble, show_till
-from ui.running_till import Joined, TillPass, open_running_till
+from ui.running_till import Joined, RunningTill, TillPass, open_running_till
 
 EXITS = {
     "ledger_locked": Exit.DATA_IN_USE,
@@ -27,8 +31,12 @@ EXITS = {
 }
 
 
-def run_till(data_dir: Path | None, *, join: Path | None, language: str, operator: str) -> int:
+def run_till(
+    data_dir: Path | None, *, join: Path | None, language: str, operator: str, second_copy: Path | None = None
+) -> int:
     """Open the window and return the exit code when it has closed.
+
+    `second_copy` is a folder on another disk for a second copy of the ledger, remembered from then on.
 
     `join` names a till pass: its secrets go into the keyring, or where there is none into a file for the owner alone.
     A damaged ledger opens too: the window says so and sells nothing.
@@ -37,6 +45,8 @@ def run_till(data_dir: Path | None, *, join: Path | None, language: str, operato
     try:
         make_folder(folder)
         granted = join_chain(folder, join) if join is not None else find_pass(folder)
+        if second_copy is not None:
+            keep_copy_folder(folder, second_copy)
     except NoSuchPass as error:
         complain(str(error))
         return Exit.CANNOT_START
@@ -49,13 +59,16 @@ def run_till(data_dir: Path | None, *, join: Path | None, language: str, operato
     application()
     terminal = CashierTerminal()
     try:
-        running = open_running_till(folder / TILL_FILE, granted, payments=terminal)
+        copy = copy_folder(folder)
+        running = open_running_till(folder / TILL_FILE, granted, payments=terminal, copy_folder=copy)
     except StoreError as error:
         text = str(error)
         say_trouble(error.key, error.detail, language=language, shown=lambda: complain(text))
         return EXITS.get(error.key, Exit.UNAVAILABLE)
     with running:
         running.till.operator = operator
+        if join is not None:
+            go_on(running)
         return run_until_closed(show_till(running, terminal=terminal, language=language))
 
 
@@ -78,6 +91,23 @@ def join_chain(folder: Path, file: Path) -> TillPass:
         complain(f"no keyring answers here, so the till's secrets are in a file in {folder}, for its owner alone")
     print(f"Joined: till {granted.joined.till_id} in store {granted.joined.store_id}. The pass is not needed any more.")
     return granted
+
+
+def go_on(running: RunningTill) -> None:
+    """Let a till that has just come with a new pass go on in a new epoch, where its ledger is the server's no more.
+
+    Whatever keeps it from that leaves everything as it is: the window opens and says what is wrong.
+    """
+    if running.till.status().damaged:
+        return
+    try:
+        begun = rejoin(running.till, running.engine, running.client)
+    except (Offline, Busy) as trouble:
+        complain(f"head office was not asked to let this till go on ({trouble}); join again to ask again")
+        return
+    if begun is not None:
+        rest = "" if begun.whole else "; the end of its old ledger is missing, so its old rights stay frozen"
+        print(f"Epoch {begun.epoch}: {begun.carried} entries of before are carried over{rest}.")
 
 
 def find_pass(folder: Path) -> TillPass:

@@ -12,6 +12,7 @@ from ui.running_till import Joined, TillPass
 
 TILL_FILE = "till.db"
 _JOINED_FILE = "till.json"
+_COPY_FILE = "second-copy.txt"
 CODE_KEY_BYTES = 32
 INSECURE_ZH = "明文 HTTP 只能用于本机，请使用 https:// 地址"
 
@@ -73,6 +74,20 @@ def write_joined(folder: Path, joined: Joined) -> None:
 def _joined(data: dict[str, Any]) -> Joined:
     """Read what names a chain; one from before TLS names no authority."""
     return Joined(str(data["url"]), str(data["till"]), str(data["store"]), str(data.get("authority", "")))
+
+
+def keep_copy_folder(folder: Path, copy: Path) -> None:
+    """Note where the second copy of the ledger is kept; raises OSError."""
+    (folder / _COPY_FILE).write_text(f"{copy.resolve()}\n", "utf-8")
+
+
+def copy_folder(folder: Path) -> Path | None:
+    """Return where the second copy of the ledger is kept, None where there is none."""
+    try:
+        text = (folder / _COPY_FILE).read_text("utf-8").strip()
+    except OSError:
+        return None
+    return Path(text) if text else None
 
 
 def _read(file: Path) -> dict[str, Any]:

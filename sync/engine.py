@@ -126,13 +126,16 @@ class SyncEngine:
         """
         with self._one_at_a_time:
             with self.contact():
-                self._greet()
+                came_back = self._greet()
                 try:
                     pushed = push(self._session)
                 except (TooLarge, Misunderstood):
                     # An entry that the server cannot take waits in sight; prices and coupons still come.
                     pull(self._session)
                     raise
+                if came_back:
+                    # A server that was set back gives nothing out before every till has told that it told all.
+                    self._greet()
                 pulled = pull(self._session)
                 differences = self._compare()
             self._synced(differences)
@@ -176,9 +179,20 @@ class SyncEngine:
             self._one_at_a_time.release()
         return not self._pending()
 
-    def _greet(self) -> None:
-        greet(self._session)
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep every session away while the block runs, and begin afresh behind it."""
+        with self._one_at_a_time:
+            try:
+                yield
+            finally:
+                self._greeted, self._book = False, None
+                self._note()
+
+    def _greet(self) -> bool:
+        came_back = greet(self._session)
         self._greeted = True
+        return came_back
 
     def _greet_once(self) -> None:
         if not self._greeted:

@@ -17,6 +17,7 @@ from app.services.ports import Busy, Offline
 from app.store import meta, outbox
 from app.store.ledger import Ledger
 from app.store.meta import instant_ms
+from sync.adopt import adopt
 from sync.protocol import HELLO_PATH, PROTOCOL, Hello, HelloAnswer, Mark
 from sync.session import Session
 
@@ -24,7 +25,7 @@ from sync.session import Session
 class Stop(StrEnum):
     """Name what makes a till and its server strangers until a person has looked."""
 
-    EPOCH = "epoch"  # enrolled anew elsewhere, or an old image of this till
+    EPOCH = "epoch"  # enrolled anew elsewhere, an old image of this till, or of the server
     ROWS_LOST = "rows_lost"  # the server knows more of our ledger than we do
     FORK = "fork"  # the same number, another entry: two tills that think they are one, or a disk rolled back
     REVOKED = "revoked"  # headquarters took this till out of service
@@ -44,8 +45,10 @@ class SyncStopped(Offline):
         self.stop = stop
 
 
-def greet(session: Session) -> HelloAnswer:
-    """Say hello, check the answer, and store what it teaches.
+def greet(session: Session) -> bool:
+    """Say hello, check the answer, and store what it teaches; True = the server came back from a backup since.
+
+    Then it is told of our rights before it is pushed what used them.
 
     Raises SyncStopped, Offline and Busy; nothing is stored then. A till whose file is damaged says so and stops there;
     one that finds in the answer that its ledger is no longer the server's says that too, so that headquarters hears of
@@ -56,30 +59,49 @@ def greet(session: Session) -> HelloAnswer:
     received_at = session.clock.now()
     if session.db.damaged:
         raise SyncStopped(Stop.DAMAGED)
+    restored = _came_back(session, answer)
+    if restored:
+        adopt(session)
     stop = _take(session, answer, heard_ms=instant_ms(sent_at + (received_at - sent_at) / 2))
     if stop in _ONLY_WE_KNOW and answer.state == "OK":
         with suppress(Offline, Busy):
             _say(session, session.clock.now(), stopped=stop)
     if stop is not None:
         raise SyncStopped(stop)
-    return answer
+    return restored
+
+
+def _came_back(session: Session, answer: HelloAnswer) -> bool:
+    """Tell whether this is another incarnation of the server that we knew, and our ledger is one with its own."""
+    with session.db.read() as conn:
+        known = meta.load(conn).incarnation
+        return known not in (0, answer.incarnation) and _compare(conn, session, answer) is None
+
+
+def _compare(conn: Connection, session: Session, answer: HelloAnswer) -> Stop | None:
+    return check(
+        answer,
+        epoch=session.epoch,
+        last_seq=session.ledger.tail(conn)[0],
+        hash_at=lambda seq: hash_at(conn, session.ledger, seq),
+    )
 
 
 def _say(session: Session, now: datetime, *, stopped: Stop | None = None) -> HelloAnswer:
     with session.db.read() as conn:
-        message = _hello(conn, session.ledger, now=now, damaged=bool(session.db.damaged), stopped=stopped)
-    return session.client.exchange(HELLO_PATH, message, HelloAnswer)
+        message = _hello(conn, session, now=now, stopped=stopped)
+    answer = session.client.exchange(HELLO_PATH, message, HelloAnswer)
+    if answer.to not in ("", message.name):
+        # A copy of the answer to another greeting, perhaps of an epoch that is over: it says nothing about now.
+        raise Offline("stale_answer")
+    session.heard.contact = max(answer.contact, session.heard.contact)
+    return answer
 
 
 def _take(session: Session, answer: HelloAnswer, *, heard_ms: int) -> Stop | None:
     """Store what the answer teaches where both ledgers are one; else store nothing and return what they are."""
     with session.db.write() as tx:
-        stop = check(
-            answer,
-            epoch=session.epoch,
-            last_seq=session.ledger.tail(tx)[0],
-            hash_at=lambda seq: hash_at(tx, session.ledger, seq),
-        )
+        stop = _compare(tx, session, answer)
         if stop is None:
             move_cursor(tx, session.ledger, answer.acked)
             _learn(tx, answer, heard_ms)
@@ -130,8 +152,8 @@ def move_cursor(tx: Connection, ledger: Ledger, acked: Mark) -> None:
         meta.put(tx, acked_seq=seq, acked_hash=digest)
 
 
-def _hello(conn: Connection, ledger: Ledger, *, now: datetime, damaged: bool, stopped: Stop | None) -> Hello:
-    known = meta.load(conn)
+def _hello(conn: Connection, session: Session, *, now: datetime, stopped: Stop | None) -> Hello:
+    known, ledger = meta.load(conn), session.ledger
     oldest_ms = ledger.oldest_pending_ms(conn)
     return Hello(
         proto=PROTOCOL,
@@ -146,8 +168,9 @@ def _hello(conn: Connection, ledger: Ledger, *, now: datetime, damaged: bool, st
         wall_ms=instant_ms(now),
         unsynced=ledger.counts(conn)[0],
         oldest_unsynced_s=0 if oldest_ms is None else max(0, (instant_ms(now) - oldest_ms) // 1000),
-        db="damaged" if damaged else "ok",
+        db="damaged" if session.db.damaged else "ok",
         stopped="" if stopped is None else stopped.value,
+        heard=session.heard.contact,
     )
 
 

@@ -2,8 +2,9 @@
 
 Version 1 (2026-11): hello, push, pull over JSON and HTTPS, all POST. Fields that later versions need (directives) have
 their place already and are empty. What an enrolled till says, and what it is answered, is signed whole as HTTP messages
-(`sync/signatures.py`). Leases and homes came within it: entries of new kinds, which an
-older server quarantines, and records of new kinds, which an older till passes over. An unknown version is refused with
+(`sync/signatures.py`). Leases and homes came within it: entries of new kinds, which an older server quarantines, and
+records of new kinds, which an older till passes over. So did epochs (2026-12): enrol and unknown, entries that carry
+others, answers that name what they answer. An unknown version is refused with
 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted (PROTOCOL 3.8).
 
 A session is `hello -> push* -> pull* -> sanity`. No status code may delete or skip an entry: only `acked`, which names
@@ -17,18 +18,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from app.domain.ledger import Entry
+from app.domain.ledger import CARRY, Entry
 
 PROTOCOL = 1
 HELLO_PATH, PUSH_PATH, PULL_PATH, SANITY_PATH = "/v1/sync/hello", "/v1/sync/push", "/v1/sync/pull", "/v1/sync/sanity"
+ENROL_PATH, UNKNOWN_PATH, ADOPT_PATH = "/v1/sync/enrol", "/v1/sync/unknown", "/v1/sync/adopt"
 PUSH_MAX_ENTRIES = 200
 PUSH_MAX_BYTES = 512 * 1024
 """Of entries as they travel: 200 ordinary sales are some 400 KiB, so they are one request and one durable commit."""
 PULL_MAX_RECORDS = 1000
+UNKNOWN_MAX_IDS = 1000
+ADOPT_MAX = 200
+"""Leases, and homes, in one message; a leased stock brings 200 coupons at most."""
 
 SALE, CANCEL, PAYMENT_UNKNOWN, LATE_PAYMENT, REFUND = "sale", "cancel", "payment_unknown", "late_payment", "refund"
 CLAIM, LEASE_CLOSE, COUPON_RETURN = "claim", "lease_close", "coupon_return"
-ENTRY_KINDS = (SALE, CANCEL, PAYMENT_UNKNOWN, LATE_PAYMENT, REFUND, CLAIM, LEASE_CLOSE, COUPON_RETURN)
+ENTRY_KINDS = (SALE, CANCEL, PAYMENT_UNKNOWN, LATE_PAYMENT, REFUND, CLAIM, LEASE_CLOSE, COUPON_RETURN, CARRY)
 
 OK, DUPLICATE, CONFLICT, QUARANTINED = "OK", "DUP", "CONFLICT", "QUARANTINED"
 
@@ -90,6 +95,12 @@ class Hello(Message):
     oldest_unsynced_s: Whole
     db: Literal["ok", "damaged"]
     stopped: Annotated[str, Field(max_length=32)] = ""  # what the till found in the last answer (`Stop`); "" = nothing
+    heard: Seq = 0  # number of the last answer that this process heard (`HelloAnswer.contact`), 0 = none
+
+    @property
+    def name(self) -> str:
+        """Return what an answer to this greeting says back."""
+        return f"{self.boot}/{self.heard}"
 
 
 class HelloAnswer(Answer):
@@ -103,6 +114,8 @@ class HelloAnswer(Answer):
     now_ms: int
     schema_accept: tuple[int, int]
     head: int
+    to: str = ""  # which greeting it answers (`Hello.name`), "" where an older server does not say
+    contact: int = 0  # counts the greetings of this till; told back, it proves who was alive behind it
     directives: list[dict[str, Any]] = []
 
 
@@ -156,11 +169,16 @@ class EntryResult(Answer):
 
 
 class PushAnswer(Answer):
-    """Acknowledge a prefix. `error` is GAP, FORK, EPOCH or "" (then `results` has one row for each entry)."""
+    """Acknowledge a prefix.
+
+    `error` is GAP, FORK, EPOCH, ANNOUNCE (say hello first: this ledger has not shown that it goes on from the tail that
+    was announced) or "" (then `results` has one row for each entry).
+    """
 
     acked: Mark
     results: list[EntryResult] = []
     error: str = ""
+    epoch: int = 0  # which it speaks of; 0 where an older server does not say
 
 
 class Pull(Message):
@@ -209,3 +227,82 @@ class SanityAnswer(Answer):
     """List the differences, each `{"day", "field", "till", "server"}`; empty when both sides agree."""
 
     differences: list[dict[str, Any]] = []
+
+
+class Enrol(Message):
+    """Ask for a new epoch. `enrolment` is made and kept by the till before: asked again, it is the same epoch.
+
+    `last` is where the ledger of `epoch` ends as far as this till knows, also what it cannot read any more.
+    """
+
+    proto: Proto
+    till: str
+    enrolment: Annotated[str, Field(min_length=1, max_length=64)]
+    epoch: Whole
+    last: ToldMark
+
+
+class PendingOrder(Answer):
+    """Name an order that the server holds for this till; `told` is the body that spoke of a payment without answer."""
+
+    order: str
+    attempt: int
+    state: str
+    told: dict[str, Any] | None = None
+
+
+class EnrolAnswer(Answer):
+    """Open a new epoch. `tail` is where the server knows the old ledger to end; `forked`: it met two of them."""
+
+    epoch: int
+    tail: Mark
+    forked: bool
+    pending: list[PendingOrder] = []
+
+
+class Unknown(Message):
+    """Ask which of these entries the server does not have, under any number."""
+
+    proto: Proto
+    till: str
+    entries: Annotated[list[Annotated[str, Field(min_length=1, max_length=64)]], Field(max_length=UNKNOWN_MAX_IDS)]
+
+
+class UnknownAnswer(Answer):
+    """List those that it does not have."""
+
+    unknown: list[str]
+
+
+class AdoptedLease(Message):
+    """Tell of a lease that this till has: `asked` for, `amount` lent, of an account; a stock's coupons with codes."""
+
+    lease: Annotated[str, Field(min_length=1, max_length=64)]
+    account: Annotated[str, Field(min_length=1, max_length=200)]
+    asked: Annotated[int, Field(ge=1, le=10**15), NUMBER]
+    amount: Annotated[int, Field(ge=1, le=10**15), NUMBER]
+    coupons: Annotated[list[tuple[str, str]], Field(max_length=ADOPT_MAX)] = []
+
+
+class AdoptedHome(Message):
+    """Tell of a coupon that is or was at home here, in the newest version that this till has seen."""
+
+    coupon: Annotated[str, Field(min_length=1, max_length=64)]
+    version: Annotated[int, Field(ge=1, le=10**9), NUMBER]
+
+
+class Adopt(Message):
+    """Tell a server that came back from a backup what rights this till had, before its entries use them."""
+
+    proto: Proto
+    till: str
+    epoch: Whole
+    leases: Annotated[list[AdoptedLease], Field(max_length=ADOPT_MAX)] = []
+    homes: Annotated[list[AdoptedHome], Field(max_length=ADOPT_MAX)] = []
+
+
+class AdoptAnswer(Answer):
+    """Count what was not known there and is now."""
+
+    leases: int
+    homes: int

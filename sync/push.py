@@ -41,6 +41,8 @@ from sync.protocol import (
 )
 from sync.session import Session
 
+SHOWINGS_MAX = 2
+"""How often a push says hello so that the server sees the announced tail first: once to learn it, once to tell."""
 COUNTED_KINDS = frozenset({SALE, REFUND, CLAIM})
 """What people count as pushed; the rest (cancels, payments without answer) goes along unnamed."""
 
@@ -69,7 +71,7 @@ def push(session: Session, *, batches_max: int | None = None) -> Pushed:
 
     Raises Offline, Busy, and SyncStopped where the server's ledger and ours are no longer one.
     """
-    done, size, sent, gaps = Pushed(), PUSH_MAX_ENTRIES, 0, 0
+    done, size, sent, gaps, unshown = Pushed(), PUSH_MAX_ENTRIES, 0, 0, 0
     while batches_max is None or sent < batches_max:
         batch = _next(session, size)
         if batch is None:
@@ -84,6 +86,13 @@ def push(session: Session, *, batches_max: int | None = None) -> Pushed:
             size = len(batch.entries) // 2
             continue
         session.probe("before_ack")
+        if answer.error in ("EPOCH", "ANNOUNCE"):
+            # The answer to a greeting says whether we are one; a copy of an old answer to a push cannot.
+            greet(session)
+            unshown += 1
+            if answer.error == "EPOCH" or unshown > SHOWINGS_MAX:
+                raise Offline("stale_answer")
+            continue
         done += _record(session, batch, answer)
         sent += 1
         gaps += answer.error == "GAP"
@@ -146,16 +155,16 @@ def _ask(session: Session, batch: Batch) -> PushAnswer:
     answer = session.client.exchange(PUSH_PATH, message, PushAnswer)
     sent = [entry.seq for entry in batch.entries]
     whole = answer.acked[0] >= sent[-1] and sorted(row.seq for row in answer.results) == sent
-    if answer.error == "" and not whole:
-        # Taken without an error, yet not answered entry by entry: a copy of the answer to something else.
+    if answer.epoch not in (0, session.epoch) or (answer.error == "" and not whole):
+        # Of another epoch, or taken without an error yet not answered entry by entry: a copy of some other answer.
         raise Offline("stale_answer")
     return answer
 
 
 def _record(session: Session, batch: Batch, answer: PushAnswer) -> Pushed:
     """Store what the answer says of the batch, in one transaction."""
-    if answer.error in ("FORK", "EPOCH"):
-        raise SyncStopped(Stop(answer.error.lower()))
+    if answer.error == "FORK":
+        raise SyncStopped(Stop.FORK)
     if answer.error not in ("", "GAP"):
         raise Misunderstood("unknown_error")
     with session.db.write() as tx:

@@ -1,11 +1,18 @@
 """Hold what every step of a session needs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.domain.ports import Clock, Probe
 from app.store.database import TillDatabase
 from app.store.ledger import Ledger
 from sync.client import ServerClient
+
+
+@dataclass(slots=True)
+class Heard:
+    """Remember the number of the last greeting that was answered in this run of the program, 0 = none was."""
+
+    contact: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +23,7 @@ class Session:
     client: ServerClient
     clock: Clock
     probe: Probe
+    heard: Heard = field(default_factory=Heard)
 
     @property
     def ledger(self) -> Ledger:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from app.domain.ledger import Entry
 from app.store import catalog, meta
+from app.store.meta import instant
 from sync.hello import last_mark
 from sync.protocol import PROTOCOL, REFUND, SALE, SANITY_PATH, Sanity, SanityAnswer
 from sync.session import Session
@@ -59,8 +60,10 @@ class Daybook:
     comparison, and goes along with each, so that both sides cut the days alike while a store changes its zone.
     """
 
-    def __init__(self, zone: ZoneInfo) -> None:
+    def __init__(self, zone: ZoneInfo, *, after: str = "") -> None:
         self.zone = zone
+        self.after = after
+        """The day on which this epoch began, "" for the first: up to there the books hold what earlier epochs sold."""
         self.days: dict[str, Day] = {}
         self.upto = 0
         self.changed: set[str] = set()
@@ -76,6 +79,8 @@ class Daybook:
             date, change = _read(entry, self.zone)
         except (KeyError, TypeError, ValueError):
             # What we cannot read the server could not either: it is parked there, and in no one's sums.
+            return
+        if date <= self.after:
             return
         self.days.setdefault(date, Day()).add(change)
         self.changed.add(date)
@@ -101,8 +106,12 @@ def _read(entry: Entry, zone: ZoneInfo) -> tuple[str, Day]:
 def open_daybook(session: Session) -> Daybook | None:
     """Return an empty daybook in the store's zone, None before the first pull told it."""
     with session.db.read() as conn:
-        zone = catalog.store_zone(conn, meta.load(conn).store_id)
-    return None if zone is None else Daybook(zone)
+        known = meta.load(conn)
+        zone = catalog.store_zone(conn, known.store_id)
+    if zone is None:
+        return None
+    began = instant(known.epoch_since_ms).astimezone(zone).date().isoformat() if known.epoch_since_ms else ""
+    return Daybook(zone, after=began)
 
 
 def verify(session: Session, book: Daybook) -> tuple[Difference, ...]:

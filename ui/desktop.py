@@ -37,7 +37,7 @@ def _say_what_matters(_kind: QtMsgType, _context: QMessageLogContext, text: str)
 
 
 def show_till(running: RunningTill, *, terminal: CashierTerminal, language: str) -> MainWindow:
-    """Open the window of a till and start its sync; `application` must have been called."""
+    """Open the window of a till, start its sync and its upkeep; `application` must have been called."""
     window = open_window(
         running.till,
         clock=running.clock,
@@ -45,7 +45,7 @@ def show_till(running: RunningTill, *, terminal: CashierTerminal, language: str)
         refresh=running.head_office.refresh,
         language=Language(language),
     )
-    running.engine.start()
+    running.start()
     return window
 
 

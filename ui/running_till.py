@@ -11,7 +11,9 @@ from app.services.ports import PaymentPort, Probe, no_probe
 from app.services.secrets import Secrets
 from app.services.system import SystemClock, SystemIds
 from app.services.till import Till
+from app.services.upkeep import Upkeep
 from app.store.database import TillDatabase
+from app.store.second_copy import SecondCopy
 from sync.client import ServerClient
 from sync.engine import SyncEngine
 from sync.head_office import ServerHeadOffice
@@ -49,6 +51,12 @@ class RunningTill:
     head_office: ServerHeadOffice
     client: ServerClient
     clock: Clock
+    upkeep: Upkeep
+
+    def start(self) -> None:
+        """Begin to sync, and to look after the file."""
+        self.engine.start()
+        self.upkeep.start()
 
     def __enter__(self) -> Self:
         return self
@@ -59,14 +67,17 @@ class RunningTill:
         self.close()
 
     def close(self) -> None:
-        """Stop the sync, close the database, then the line."""
+        """Stop the sync and the upkeep, close the database, then the line."""
         self.engine.stop()
+        self.upkeep.stop()
         self.till.close()
         self.client.close()
 
 
-def open_running_till(file: Path, granted: TillPass, *, payments: PaymentPort, probe: Probe = no_probe) -> RunningTill:
-    """Open the till's file and its line; the sync waits for `engine.start`.
+def open_running_till(
+    file: Path, granted: TillPass, *, payments: PaymentPort, probe: Probe = no_probe, copy_folder: Path | None = None
+) -> RunningTill:
+    """Open the till's file and its line; sync and upkeep wait for `start`. `copy_folder` is for the second copy.
 
     Raises what `app.store.errors` names, but for damage: such a till opens, says so in its status, and sells nothing.
     ValueError: the URL, or the authority, is none.
@@ -97,7 +108,8 @@ def open_running_till(file: Path, granted: TillPass, *, payments: PaymentPort, p
         raise
     engine, head_office = made[0]
     engine.behind = till.renew_rights
-    return RunningTill(till, engine, head_office, client, clock)
+    copy = SecondCopy(copy_folder, till.till_id) if copy_folder is not None else None
+    return RunningTill(till, engine, head_office, client, clock, Upkeep(till.database, copy))
 
 
 def _line(granted: TillPass, clock: Clock) -> ServerClient:

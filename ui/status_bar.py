@@ -26,13 +26,15 @@ class StatusBar(QFrame):
         row.setSpacing(6)
         self._icons: dict[str, Label] = {}
         self.labels: dict[str, Label] = {}
-        for name in ("line", "pending", "parked", "sync", "till", "person", "clock"):
+        for name in ("line", "pending", "parked", "sync", "copy", "till", "person", "clock"):
             if name == "till":
                 row.addStretch(1)
             elif name != "line":
                 row.addSpacing(16)
             self._icons[name], self.labels[name] = Label(), Label()
             self._icons[name].setFixedSize(QSize(22, 22))
+            for part in (self._icons[name], self.labels[name]):
+                part.setVisible(name != "copy")
             row.addWidget(self._icons[name])
             row.addWidget(self.labels[name])
             if name == "till":
@@ -70,6 +72,15 @@ class StatusBar(QFrame):
             self._set(
                 "sync", words.text("status.synced", when=words.moment(status.last_sync_at, now=self._clock.now()))
             )
+
+        self._draw_copy(status.copy_lag)
+
+    def _draw_copy(self, lag: int | None) -> None:
+        """Say how far the second copy is behind, where one is kept."""
+        for part in (self._icons["copy"], self.labels["copy"]):
+            part.setVisible(lag is not None)
+        if lag is not None:
+            self._set("copy", self._words.text("status.copy_lag", count=lag), icon="pending", warn=lag > 0)
 
     def _set(self, name: str, text: str, *, icon: str = "", warn: bool = False) -> None:
         label, tone = self.labels[name], "warning" if warn else ""

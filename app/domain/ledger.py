@@ -3,6 +3,7 @@
 An entry is one business action, whole: a sale with its coupons, uses and tenders is one entry, or it is not there.
 """
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping
@@ -13,6 +14,9 @@ SCHEMA = 1
 """Version of the bodies written now; readers accept every version ever shipped."""
 
 CHAIN_VERSION = 1
+
+CARRY = "carry"
+"""The kind of an entry that brings an entry of an earlier epoch, whole, into the present one (PROTOCOL 3.6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,51 @@ def verifies(entry: Entry, till_id: str) -> bool:
         body=entry.body,
         schema=entry.schema,
     )
+
+
+def carried_id(entry_id: str, epoch: int) -> str:
+    """Return the id of the entry that carries another into an epoch: made from both, so nothing is carried twice."""
+    return _digest(b"pawtill carry", entry_id.encode(), str(epoch).encode()).hex()[:32]
+
+
+def carry(entry: Entry) -> dict[str, Any]:
+    """Return the body of the entry that carries `entry`: every byte that its hash was made of, and the hash."""
+    assert entry.kind != CARRY, "what was carried is carried again from its original"
+    return {
+        "epoch": entry.epoch,
+        "seq": entry.seq,
+        "entry": entry.entry_id,
+        "kind": entry.kind,
+        "schema": entry.schema,
+        "body": base64.b64encode(entry.body).decode(),
+        "prev_hash": entry.prev_hash.hex(),
+        "hash": entry.hash.hex(),
+    }
+
+
+def carried(body: Mapping[str, Any], till_id: str) -> Entry:
+    """Return the entry that a `carry` brings; raises ValueError where it is not what that till once chained."""
+    try:
+        entry = Entry(
+            body["epoch"],
+            body["seq"],
+            body["entry"],
+            body["kind"],
+            body["schema"],
+            base64.b64decode(body["body"], validate=True),
+            bytes.fromhex(body["prev_hash"]),
+            bytes.fromhex(body["hash"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"what is carried is no entry: {error}") from None
+    if entry.kind == CARRY or not verifies(entry, till_id):
+        raise ValueError("what is carried is not what was written")
+    return entry
+
+
+def original(entry: Entry, till_id: str) -> Entry:
+    """Return the entry itself, or the one that it carries."""
+    return carried(entry.read(), till_id) if entry.kind == CARRY else entry
 
 
 def _digest(*parts: bytes) -> bytes:

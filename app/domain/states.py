@@ -103,6 +103,22 @@ class IssueEvent(StrEnum):
     FINISH = "finish"
 
 
+class FindingState(StrEnum):
+    """Name the states of a finding; DECIDED waits for what was decided to be done."""
+
+    OPEN = "OPEN"
+    DECIDED = "DECIDED"
+    CLOSED = "CLOSED"
+
+
+class FindingEvent(StrEnum):
+    """Name what happens to a finding; `resolve`: its cause went away by itself."""
+
+    DECIDE = "decide"
+    CLOSE = "close"
+    RESOLVE = "resolve"
+
+
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """List what the code can fire (`events`), decide (`guards`) and names itself (`states`; a table may have more)."""
@@ -118,5 +134,6 @@ VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(
         "order": Vocabulary(frozenset(OrderState), frozenset(OrderEvent)),
         "campaign": Vocabulary(frozenset(CampaignState), frozenset(CampaignEvent)),
         "issue": Vocabulary(frozenset(IssueState), frozenset(IssueEvent)),
+        "finding": Vocabulary(frozenset(FindingState), frozenset(FindingEvent)),
     }
 )

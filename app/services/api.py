@@ -378,6 +378,7 @@ class TillStatus:
     acknowledged, `parked_count` were taken by the server with a conflict or put into quarantine, for a person to see.
     `last_sync_at` None = never. `damaged` says why this till sells nothing ("" = it is sound); the counts are None
     where a damaged file could not be read. `trouble` is what keeps the till from syncing until a person sees to it.
+    `copy_lag` counts the entries that are on this disk alone, None where there is no second one.
     """
 
     online: bool
@@ -387,3 +388,4 @@ class TillStatus:
     last_sync_at: datetime | None
     damaged: str = ""
     trouble: LineTrouble | None = None
+    copy_lag: int | None = None

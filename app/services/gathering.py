@@ -205,7 +205,7 @@ def _member(conn: Connection, site: Site, member_id: str, *, order_id: str) -> M
     if row is None:
         return _not_here(site, "member", member_id)
     ordered = row.has_ordered or orders.has_local_order(
-        conn, member_id, other_than=order_id, acked_seq=site.meta.acked_seq
+        conn, member_id, other_than=order_id, behind=(site.meta.epoch, site.meta.acked_seq)
     )
     return MemberFacts(row.id, row.tier, has_ordered=ordered)
 

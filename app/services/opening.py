@@ -22,7 +22,6 @@ def open_till(
     connect: Callable[[TillDatabase], HeadOffice],
     payments: PaymentPort,
     probe: Probe = no_probe,
-    epoch: int = 1,
     busy_timeout_ms: int = BUSY_TIMEOUT_MS,
     disk: Disk = sqlite3.Connection,
 ) -> Till:
@@ -31,9 +30,7 @@ def open_till(
     `connect` makes the head office on the open database. Raises what `TillDatabase.open` raises; a damaged file opens,
     see `Till.status().damaged`. Who opens a till closes it.
     """
-    database = TillDatabase.open(
-        path, till_id=till_id, store_id=store_id, epoch=epoch, busy_timeout_ms=busy_timeout_ms, disk=disk
-    )
+    database = TillDatabase.open(path, till_id=till_id, store_id=store_id, busy_timeout_ms=busy_timeout_ms, disk=disk)
     try:
         parts = Parts(
             database=database,

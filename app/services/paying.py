@@ -177,7 +177,7 @@ def paid_order(parts: Parts, row: OrderRow) -> PaidOrder:
     """Show a paid order's row, with its receipt."""
     assert row.quote is not None and row.entry_seq is not None, "a paid order has its entry"
     with parts.database.read() as conn:
-        entry = parts.database.ledger.entry(conn, row.entry_seq)
+        entry = parts.database.ledger.entry(conn, row.entry_seq, epoch=row.entry_epoch)
         assert entry is not None, "the ledger has no gaps"
         quote, receipt = read_receipt(conn, parts, entry)
     return _paid(row, quote, receipt)

@@ -159,7 +159,7 @@ def _done(parts: Parts, row: RefundRow) -> RefundDone:
     assert row.body is not None and row.entry_seq is not None, "a decided refund has its entry"
     body: Mapping[str, Any] = row.body
     with parts.database.read() as conn:
-        entry = parts.database.ledger.entry(conn, row.entry_seq)
+        entry = parts.database.ledger.entry(conn, row.entry_seq, epoch=row.entry_epoch)
         assert entry is not None, "the ledger has no gaps"
         order = orders.get(conn, row.order_id)
         receipt = refund_receipt(conn, parts, entry, lines=order.lines if order else ())

@@ -82,12 +82,12 @@ def order(parts: Parts, number: str) -> OrderView | Refusal:
 
 
 def _order_of_receipt(conn: Connection, parts: Parts, text: str) -> str | None:
-    """Return the order of a receipt that this till gave in this epoch; None for any other text."""
+    """Return the order of a receipt that this till gave; None for any other text."""
     number = ReceiptNumber.read(text)
     ours = number is not None and number.till_id.casefold() == parts.till_id.casefold()
-    if number is None or not ours or number.epoch != parts.database.ledger.epoch:
+    if number is None or not ours:
         return None
-    entry = parts.database.ledger.entry(conn, number.seq)
+    entry = parts.database.ledger.entry(conn, number.seq, epoch=number.epoch)
     order_id = entry.read().get("order") if entry is not None else None  # not every entry speaks of an order
     return None if order_id is None else str(order_id)
 
@@ -159,7 +159,7 @@ def receipt(parts: Parts, order_id: str) -> Receipt | None:
         row = orders.get(conn, order_id)
         if row is None or row.entry_seq is None:
             return None
-        entry = parts.database.ledger.entry(conn, row.entry_seq)
+        entry = parts.database.ledger.entry(conn, row.entry_seq, epoch=row.entry_epoch)
         assert entry is not None, "the ledger has no gaps"
         return read_receipt(conn, parts, entry)[1]
 
@@ -190,4 +190,5 @@ def status(parts: Parts) -> TillStatus:
         last_sync_at=last_sync_at,
         damaged=database.damaged,
         trouble=head_office.trouble,
+        copy_lag=database.copy_lag,
     )

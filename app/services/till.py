@@ -46,6 +46,7 @@ from app.services.api import (
     UsableCoupon,
 )
 from app.services.checkout import checkout, park
+from app.services.epochs import Begun, Mark, Registry, begin_epoch
 from app.services.parts import Parts
 from app.services.ports import HeadOffice
 from app.store import orders
@@ -301,6 +302,16 @@ class Till:
     def status(self) -> TillStatus:
         """Return what the status bar shows; never waits."""
         return showing.status(self._parts)
+
+    def begin_epoch(self, registry: Registry, *, last: Mark | None = None, gaps: bool = False) -> Begun:
+        """Leave a ledger that is not the server's any more, and carry what the server lacks into a new epoch.
+
+        The sync must not run meanwhile. Raises Offline and Busy; nothing has changed then.
+        """
+        database = self._parts.database
+        if database.damaged:
+            raise LedgerDamaged(database.path, database.damaged)
+        return begin_epoch(self._parts, registry, last=last, gaps=gaps)
 
     @contextmanager
     def _ordering(self) -> Iterator[None]:

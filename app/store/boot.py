@@ -35,7 +35,7 @@ def tail_mark(entry: Entry) -> str:
     return f'{{"epoch": {entry.epoch}, "seq": {entry.seq}, "hash": "{entry.hash[:8].hex()}"}}'
 
 
-def _read_mark(text: str) -> tuple[int, int, str] | None:
+def read_mark(text: str) -> tuple[int, int, str] | None:
     """Read `tail_mark`; None for nothing or half a line (it is not forced to disk, so a power cut may leave either)."""
     try:
         data = json.loads(text)
@@ -50,7 +50,7 @@ def inspect(path: Path, *, mark: str, busy_timeout_ms: int) -> None:
     A file that is not there is fine, unless the mark says that there was one.
     """
     if not path.exists() or path.stat().st_size == 0:
-        if _read_mark(mark) is not None:
+        if read_mark(mark) is not None:
             raise LedgerDamaged(path, "the file is gone or empty, but this till has sold")
         return
     connection = sqlite3.connect(file_uri(path, "ro"), uri=True, isolation_level=None, timeout=busy_timeout_ms / 1000)
@@ -74,7 +74,7 @@ def check_ledger(path: Path, conn: Connection, *, ledger: Ledger, mark: str) -> 
     problems = ledger.verify(conn, last=CHECKED_ENTRIES)
     if problems:
         raise LedgerDamaged(path, f"the ledger is damaged: {problems[0]}")
-    written = _read_mark(mark)
+    written = read_mark(mark)
     if written is None or written[0] != ledger.epoch:
         return
     _, seq, digest = written

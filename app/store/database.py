@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from app.store import boot, meta
-from app.store.driver import driver
+from app.store.driver import driver, run
 from app.store.errors import (
     DiskFull,
     FolderUnwritable,
@@ -73,6 +73,8 @@ class TillDatabase:
         self.path = path
         self.ledger = ledger
         self.damaged = damaged
+        self.copy_lag: int | None = None
+        """Entries that stand on this disk alone, as of the last look; None where no second copy is kept."""
         self._lock = lock
         self._engine = _engine(path, busy_timeout_ms=busy_timeout_ms, read_only=bool(damaged), disk=disk)
         self._readers: list[Connection] = []
@@ -88,11 +90,10 @@ class TillDatabase:
         *,
         till_id: str,
         store_id: str,
-        epoch: int = 1,
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
         disk: Disk = sqlite3.Connection,
     ) -> "TillDatabase":
-        """Open the file, or make it; check it (quick_check, the chain of the last 1,000 entries) and migrate it.
+        """Open the file, or make it in epoch 1; check it (quick_check, the last 1,000 entries) and migrate it.
 
         A file that is damaged is opened for reading as far as it goes, and stays as it is: see `damaged`. Raises
         LedgerLocked, LedgerNewer, LedgerForeign, FolderUnwritable, DiskFull.
@@ -102,7 +103,7 @@ class TillDatabase:
         except OSError as error:
             raise FolderUnwritable(path, error.strerror or "cannot be made") from error
         lock = InstanceLock(path)
-        ledger = Ledger(till_id, epoch, uuid.uuid4().hex)
+        ledger = Ledger(till_id, meta.Meta().epoch, uuid.uuid4().hex)
         database = None
         try:
             try:
@@ -132,9 +133,10 @@ class TillDatabase:
             known = meta.load(tx)
             if known.till_id not in ("", self.ledger.till_id) or known.store_id not in ("", store_id):
                 raise LedgerForeign(self.path, f"this file belongs to till {known.till_id} of store {known.store_id}")
-            if known.till_id and known.epoch != self.ledger.epoch:
-                raise LedgerForeign(self.path, f"this file is of epoch {known.epoch}, not {self.ledger.epoch}")
-            boot.check_ledger(self.path, tx, ledger=self.ledger, mark=self._lock.read_mark())
+            self.ledger.enter(known.epoch)
+            if not known.enrolment:
+                # A ledger that is being left may have gaps: it was recovered, and nothing is sold on it any more.
+                boot.check_ledger(self.path, tx, ledger=self.ledger, mark=self._lock.read_mark())
             meta.put(
                 tx,
                 till_id=self.ledger.till_id,
@@ -185,6 +187,19 @@ class TillDatabase:
                 conn.close()
             else:
                 self._readers.append(conn)
+
+    def check_everything(self) -> str:
+        """Look at the whole file and every entry; return what is wrong, and trust the file no more. "" = it is sound.
+
+        For the night: 30 ms for 20,000 entries by each of the two, and together they find 96 % of flipped bits where
+        the look at the start finds less (PROTOCOL 6.3).
+        """
+        with self.read() as conn:
+            wrong = [row[0] for row in run(conn, "PRAGMA integrity_check(10)") if row[0] != "ok"]
+            wrong += self.ledger.verify(conn) + self.ledger.verify_all(conn)
+        if wrong:
+            self.damaged = self.damaged or wrong[0]
+        return wrong[0] if wrong else ""
 
     def close(self) -> None:
         """Close every connection and let go of the lock; closing twice is fine."""

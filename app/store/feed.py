@@ -163,10 +163,14 @@ def _lease(tx: Connection, lease_id: str, record: Mapping[str, Any] | None) -> N
 
 
 def _take_homes(tx: Connection, last: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:
-    """Take the coupons whose home is this till by the server's word; an older version revives nothing."""
+    """Take the coupons whose home is this till by the server's word; an older version revives nothing.
+
+    One that was at home here in an earlier epoch is frozen: the ledger that might have used it was left behind.
+    """
     homed = [
         (key, record) for (kind, key), record in last.items() if kind == "coupon" and record and record.get("home")
     ]
     if homed:
         till_id = meta.load(tx).till_id
-        rights.take_home(tx, [(key, record["version"]) for key, record in homed if record["home"] == till_id])
+        mine = [(key, record) for key, record in homed if record["home"] == till_id and not record.get("frozen")]
+        rights.take_home(tx, [(key, record["version"]) for key, record in mine])

@@ -12,12 +12,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from app.domain.ledger import Entry, genesis, make_entry, verifies
+from app.domain.ledger import CARRY, Entry, carried_id, carry, genesis, make_entry, original, verifies
 from app.domain.receipt_number import ReceiptNumber
 from app.store.driver import run, run_each
 from app.store.meta import instant_ms
 
-PENDING, ACKNOWLEDGED, PARKED = "PENDING", "ACKNOWLEDGED", "PARKED"
+PENDING, ACKNOWLEDGED, PARKED, CARRIED = "PENDING", "ACKNOWLEDGED", "PARKED", "CARRIED"
 
 _ENTRY = "epoch, seq, entry_id, kind, schema, body, prev_hash, hash"
 
@@ -58,11 +58,15 @@ class Ledger:
 
     def __init__(self, till_id: str, epoch: int, boot: str) -> None:
         self.till_id = till_id
-        self.epoch = epoch
         self.boot = boot
-        self.genesis = genesis(till_id, epoch)
         self.appended: Entry | None = None
         """The last entry appended in the transaction under way; `TillDatabase` takes it at the commit."""
+        self.enter(epoch)
+
+    def enter(self, epoch: int) -> None:
+        """Speak of another epoch from now on; what the file says of it is the caller's."""
+        self.epoch = epoch
+        self.genesis = genesis(self.till_id, epoch)
 
     # -------------------------------------------------------------- writing
 
@@ -105,6 +109,20 @@ class Ledger:
         self.appended = entry
         return entry
 
+    def carry(self, tx: Connection, entry: Entry, *, now: datetime) -> Entry:
+        """Append an entry that brings one of an earlier epoch into the present one; the outbox says what became of it.
+
+        Nothing is carried twice into one epoch: the database refuses the second by its id.
+        """
+        stamp = Stamp(carried_id(entry.entry_id, self.epoch), now)
+        appended = self.append(tx, CARRY, carry(entry), stamp=stamp)
+        run(
+            tx,
+            "UPDATE outbox SET state = 'CARRIED', code = ? WHERE epoch = ? AND seq = ?",
+            (str(ReceiptNumber(self.till_id, appended.epoch, appended.seq)), entry.epoch, entry.seq),
+        )
+        return appended
+
     def settle(self, tx: Connection, acked_seq: int, results: Sequence[Result] = ()) -> int:
         """Mark every entry up to `acked_seq` as acknowledged, those in `results` as they say; return how many were new.
 
@@ -145,16 +163,33 @@ class Ledger:
         )
         return [Entry(*row) for row in rows]
 
-    def entry(self, conn: Connection, seq: int) -> Entry | None:
-        """Return one entry; None for a number that is not there."""
-        found = self.since(conn, seq - 1, limit=1)
-        return found[0] if found and found[0].seq == seq else None
+    def entry(self, conn: Connection, seq: int, *, epoch: int | None = None) -> Entry | None:
+        """Return one entry, or the one that it carries; None for a place that is not there.
+
+        `epoch` None = the present one.
+        """
+        rows = run(
+            conn,
+            f"SELECT {_ENTRY} FROM entry WHERE epoch = ? AND seq = ?",
+            (self.epoch if epoch is None else epoch, seq),
+        )
+        row = rows.fetchone()
+        return original(Entry(*row), self.till_id) if row else None
 
     def every(self, conn: Connection) -> Iterator[tuple[Entry, int]]:
         """Yield all entries of every epoch, oldest first, each with the till's clock at it (`wall_ms`)."""
         rows = run(conn, f"SELECT {_ENTRY}, wall_ms FROM entry ORDER BY epoch, seq")
         for row in rows:
             yield Entry(*row[:8]), row[8]
+
+    def facts(self, conn: Connection) -> Iterator[Entry]:
+        """Yield everything that happened at this till, once, oldest first: of what was carried, the original."""
+        seen: set[str] = set()
+        for entry, _ in self.every(conn):
+            fact = original(entry, self.till_id)
+            if fact.entry_id not in seen:
+                seen.add(fact.entry_id)
+                yield fact
 
     def latest(self, conn: Connection, *, limit: int) -> list[Entry]:
         """Return the last `limit` entries, the last first."""
@@ -167,6 +202,10 @@ class Ledger:
         found = {row[0]: row[1] for row in rows}
         return found.get(PENDING, 0), found.get(PARKED, 0)
 
+    def count(self, conn: Connection) -> int:
+        """Return how many entries there are, of every epoch."""
+        return int(run(conn, "SELECT count(*) FROM entry").fetchone()[0])
+
     def oldest_pending_ms(self, conn: Connection) -> int | None:
         """Return the till's clock at the oldest entry that is not acknowledged; None where there is none."""
         row = run(
@@ -175,6 +214,21 @@ class Ledger:
             "AND o.state = 'PENDING' ORDER BY o.epoch, o.seq LIMIT 1",  # both: the partial index is on the first
         ).fetchone()
         return row[0] if row else None
+
+    def verify_all(self, conn: Connection) -> list[str]:
+        """Check every entry of every epoch: what it says, and that it continues the one before where that is here.
+
+        Epochs that were left may have gaps: of them only what there is was kept.
+        """
+        problems, before = [], None
+        for entry, _ in self.every(conn):
+            follows = before is not None and (before.epoch, before.seq + 1) == (entry.epoch, entry.seq)
+            if before is not None and follows and entry.prev_hash != before.hash:
+                problems.append(f"entry {entry.seq} of epoch {entry.epoch} does not continue the one before it")
+            if not verifies(entry, self.till_id):
+                problems.append(f"entry {entry.seq} of epoch {entry.epoch} is not what was written")
+            before = entry
+        return problems
 
     def verify(self, conn: Connection, *, last: int | None = None) -> list[str]:
         """Check numbers, hashes and links of the last `last` entries (None = all); return what is wrong, [] = sound.

@@ -161,16 +161,17 @@ def open_ones(conn: Connection) -> list[OrderRow]:
     return [_row(row) for row in rows]
 
 
-def has_local_order(conn: Connection, member_id: str, *, other_than: str, acked_seq: int) -> bool:
+def has_local_order(conn: Connection, member_id: str, *, other_than: str, behind: tuple[int, int]) -> bool:
     """Tell whether this till has an order of the member that the server's copy cannot know of yet.
 
-    Counted are orders being paid, and sales that the server has not acknowledged.
+    Counted are orders being paid, and sales that the server has not acknowledged: `behind` is the epoch, and the number
+    that it has acknowledged in it.
     """
     row = run(
         conn,
         "SELECT 1 FROM orders WHERE member_id = ? AND id != ? AND (state IN ('HELD', 'UNKNOWN') OR "
-        "(state IN ('PAID', 'PARTLY_REFUNDED') AND entry_seq > ?)) LIMIT 1",
-        (member_id, other_than, acked_seq),
+        "(state IN ('PAID', 'PARTLY_REFUNDED') AND entry_epoch = ? AND entry_seq > ?)) LIMIT 1",
+        (member_id, other_than, *behind),
     ).fetchone()
     return row is not None
 

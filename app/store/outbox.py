@@ -20,3 +20,8 @@ def reopen(tx: Connection, epoch: int, *, above: int) -> None:
         "UPDATE outbox SET state = 'PENDING', code = '' WHERE epoch = ? AND seq > ?",
         (epoch, above),
     )
+
+
+def settle_left(tx: Connection, *, before: int) -> None:
+    """Acknowledge what earlier epochs still have pending and was not carried: the server has said that it is there."""
+    run(tx, "UPDATE outbox SET state = 'ACKNOWLEDGED' WHERE epoch < ? AND state = 'PENDING'", (before,))

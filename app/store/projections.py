@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from app.domain.ledger import Entry
+from app.domain.ledger import Entry, original
 from app.store import orders, rights
 from app.store.ledger import Ledger
 from app.store.meta import instant
@@ -92,12 +92,13 @@ def _derive(conn: Connection, ledger: Ledger) -> tuple[dict[str, tuple[OrderRow,
     found: dict[str, tuple[OrderRow, datetime]] = {}
     refunds: dict[str, tuple[RefundRow, datetime]] = {}
     for entry, wall_ms in ledger.every(conn):
-        body, at = entry.read(), instant(wall_ms)
-        if entry.kind in (CLAIM, LEASE_CLOSE, COUPON_RETURN):
+        fact, at = original(entry, ledger.till_id), instant(wall_ms)
+        body = fact.read()
+        if fact.kind in (CLAIM, LEASE_CLOSE, COUPON_RETURN):
             continue
         order_id = body["order"]
         before = found[order_id][0] if order_id in found else None
-        match entry.kind:
+        match fact.kind:
             case "sale":
                 found[order_id] = (sold(entry, body), at)
             case "payment_unknown":

@@ -131,6 +131,37 @@ def revoke(tx: Connection, lease_id: str) -> None:
     run(tx, "UPDATE lease SET state = 'REVOKED' WHERE id = ? AND state IN ('REQUESTED', 'OPEN')", (lease_id,))
 
 
+def drop(tx: Connection) -> None:
+    """Give up every right that is not held by an order under way: this ledger cannot show what was used of it."""
+    run(tx, "UPDATE lease SET state = 'REVOKED' WHERE state IN ('REQUESTED', 'OPEN')")
+    run(tx, "UPDATE home SET state = 'RETURNED' WHERE state = 'HOME'")
+
+
+def all_open(conn: Connection) -> list[LeaseRow]:
+    """Return every open lease."""
+    return [LeaseRow(*row) for row in run(conn, _LEASE + "WHERE state = 'OPEN' ORDER BY id")]
+
+
+def homes(conn: Connection) -> list[Home]:
+    """Return every coupon that is at home here and held by no order, with its version."""
+    rows = run(conn, "SELECT coupon_id, version FROM home WHERE state = 'HOME' ORDER BY coupon_id")
+    return [(row[0], row[1]) for row in rows]
+
+
+def granted(conn: Connection) -> list[tuple[LeaseRow, list[tuple[str, str]]]]:
+    """Return every lease that was ever granted here, with its coupons and their codes, the oldest first."""
+    found = [LeaseRow(*row) for row in run(conn, _LEASE + "WHERE qty > 0 ORDER BY id")]
+    coupons: dict[str, list[tuple[str, str]]] = {}
+    for lease_id, coupon_id, code in run(conn, "SELECT lease_id, coupon_id, code FROM lease_coupon ORDER BY coupon_id"):
+        coupons.setdefault(lease_id, []).append((coupon_id, code))
+    return [(row, coupons.get(row.id, [])) for row in found]
+
+
+def every_home(conn: Connection) -> list[Home]:
+    """Return every coupon that is or was at home here, in the newest version that was seen."""
+    return [(row[0], row[1]) for row in run(conn, "SELECT coupon_id, version FROM home ORDER BY coupon_id")]
+
+
 def close(tx: Connection, lease_id: str) -> bool:
     """Draw no more on a lease; False = it is not open, or an order under way holds some of it."""
     closed = run(tx, "UPDATE lease SET state = 'CLOSED' WHERE id = ? AND state = 'OPEN' AND held = 0", (lease_id,))
@@ -203,13 +234,6 @@ def at_home(conn: Connection, coupon_id: str) -> int | None:
         (coupon_id,),
     ).fetchone()
     return row[0] if row else None
-
-
-def homes(conn: Connection) -> list[Home]:
-    """Return every coupon that is at home here and that no order holds, with its version, by id."""
-    return [
-        (row[0], row[1]) for row in run(conn, "SELECT coupon_id, version FROM home WHERE state = 'HOME' ORDER BY 1")
-    ]
 
 
 def homes_to_leave(conn: Connection, now_ms: int) -> list[Home]:
@@ -380,7 +404,8 @@ def _rebuild_homes(
     ).fetchall():
         name = (coupon_id, version)
         wanted: tuple[str, str | None] = (HOME, None)
-        if name in gone:
+        # A home that was given up without an entry (a new epoch does that) is over all the same.
+        if name in gone or (state == RETURNED and name not in used_by):
             wanted = (RETURNED, None)
         elif name in used_by:
             wanted = (USED, used_by[name])

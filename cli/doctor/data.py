@@ -119,7 +119,7 @@ def _server(connection: Connection) -> Iterator[Check]:
     yield fine("Server holds", ", ".join(f"{_count(connection, query):,} {name}" for name, query in counted))
     findings = _count(connection, "SELECT count(*) FROM finding WHERE state = 'OPEN'")
     if findings:
-        yield note("Open findings", f"{findings:,}: see GET /v1/findings")
+        yield note("Open findings", f"{findings:,}: see `pawtill findings list`")
 
 
 def _schema(name: str, found: str, known: str, *, newer: bool) -> Check:

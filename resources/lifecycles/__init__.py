@@ -1,4 +1,4 @@
-"""Load the life cycles of coupons, orders, campaigns and batch issues: one TOML file each, verified as it is loaded."""
+"""Load life cycles, of coupons, orders, campaigns, ...: one TOML file each, verified as it is loaded."""
 
 import tomllib
 from functools import cache
@@ -11,7 +11,7 @@ from app.domain.states import VOCABULARIES
 
 @cache
 def load(name: str) -> Lifecycle:
-    """Load the table that comes with Pawtill: "coupon", "order", "campaign" or "issue"; read once per process."""
+    """Load the table that comes with Pawtill, by a name of `VOCABULARIES` ("coupon", ...); read once per process."""
     return read(name, files(__name__))
 
 

@@ -66,7 +66,8 @@ chain = Table(
     Column("zone", Text, nullable=False),
     Column("cash_step_minor", BigInteger, nullable=False),  # 0 = no cash rounding
     Column("lock_timeout_s", Integer, nullable=False),
-    Column("incarnation", Integer, nullable=False),  # counts restores from a backup (PROTOCOL 3.9)
+    Column("incarnation", Integer, nullable=False),  # another after each restore from a backup (PROTOCOL 3.9)
+    Column("restored_at", Instant),  # set until every till has told again what the backup lacks
     CheckConstraint("id = 1", name="one_chain"),
 )
 
@@ -102,6 +103,8 @@ till = Table(
     Column("last_seen_at", Instant),
     Column("clock_drift_ms", BigInteger),
     Column("lost_at", Instant),  # headquarters declared it lost; it is lent nothing, what it tells is still taken in
+    Column("incarnation", Integer, nullable=False, server_default="0"),  # of the server that last had all of its ledger
+    Column("contacts", BigInteger, nullable=False, server_default="0"),  # greetings so far, each with its number
 )
 
 shut_till = Table(
@@ -150,6 +153,35 @@ request_nonce = Table(
     Column("key_id", Text, primary_key=True),
     Column("nonce", Text, primary_key=True),
     Column("until_at", Instant, nullable=False, index=True),
+)
+
+till_boot = Table(
+    "till_boot",
+    metadata,
+    # A run of a till's program, in the present epoch: two that are alive at once are two tills (services/boots.py).
+    Column("till_id", Text, ForeignKey("till.id"), primary_key=True),
+    Column("boot", Text, primary_key=True),
+    Column("since", BigInteger, nullable=False),  # the number of its first greeting
+    Column("heard", BigInteger, nullable=False),  # the newest answer that it has heard, by its number
+)
+
+enrolment = Table(
+    "enrolment",
+    metadata,
+    # A till that begins a new epoch: what was known of the ledger that it leaves, and how much of it came since.
+    Column("id", Text, primary_key=True),  # made by the till: asked twice, it is the same epoch
+    Column("till_id", Text, ForeignKey("till.id"), nullable=False, index=True),
+    Column("epoch", Integer, nullable=False),
+    Column("key_id", Text, ForeignKey("api_key.id"), nullable=False, unique=True),  # one epoch for each pass
+    Column("from_epoch", Integer, nullable=False),
+    Column("from_state", Text, nullable=False),
+    Column("known_seq", BigInteger, nullable=False),  # the old ledger is here up to this number, without a gap
+    Column("known_hash", LargeBinary),
+    Column("tail_seq", BigInteger, nullable=False),  # announced
+    Column("tail_hash", LargeBinary),
+    Column("last_seq", BigInteger, nullable=False),  # the highest that anybody told of
+    Column("enrolled_at", Instant, nullable=False),
+    UniqueConstraint("till_id", "epoch"),
 )
 
 api_key = Table(
@@ -315,6 +347,7 @@ coupon = Table(
     Column("granted_on", Text, nullable=False),  # date in the chain's zone, for the daily limit
     Column("valid_until_at", Instant),
     Column("home", Text),  # the till that alone may use it; NULL = the server
+    Column("frozen_version", Integer),  # at home, in this version, in an epoch that its till has left: nobody's to use
     UniqueConstraint("campaign_id", "member_id", "member_nth"),
     CheckConstraint("state IN ('ISSUED', 'FROZEN', 'USED', 'EXPIRED', 'REVOKED')", name="state"),
     CheckConstraint("(state IN ('FROZEN', 'USED')) = (order_id IS NOT NULL)", name="order_when_held"),
@@ -548,7 +581,13 @@ finding = Table(
     Column("detail", JSON, nullable=False),
     Column("state", Text, nullable=False, server_default="OPEN"),
     Column("opened_at", Instant, nullable=False),
+    Column("decision", Text, nullable=False, server_default=""),  # remedy, accept, other; "" = none yet
+    Column("decided_by", Text, nullable=False, server_default=""),
+    Column("decided_at", Instant),
+    Column("closed_at", Instant),
     UniqueConstraint("kind", "key"),
+    CheckConstraint("state IN ('OPEN', 'DECIDED', 'CLOSED')", name="state"),
+    CheckConstraint("state != 'DECIDED' OR (decision != '' AND decided_by != '')", name="decided"),
 )
 
 ledger_entry = Table(
@@ -565,6 +604,20 @@ ledger_entry = Table(
     Column("result", Text, nullable=False),  # OK, CONFLICT, QUARANTINED
     Column("detail", Text, nullable=False, server_default=""),
     Column("received_at", Instant, nullable=False),
+)
+
+carried_entry = Table(
+    "carried_entry",
+    metadata,
+    # An entry of an earlier epoch that came within one of a later epoch; nothing of it is booked twice.
+    Column("entry_id", Text, primary_key=True),
+    Column("till_id", Text, ForeignKey("till.id"), nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("in_epoch", Integer, nullable=False),
+    Column("in_seq", BigInteger, nullable=False),
+    Index("ix_carried_entry_place", "till_id", "epoch", "seq"),
 )
 
 feed = Table(

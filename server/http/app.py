@@ -16,6 +16,7 @@ from server.http import (
     described,
     docs,
     enrolment,
+    findings,
     gifts,
     health,
     issues,
@@ -24,6 +25,7 @@ from server.http import (
     orders,
     quotes,
     refunds,
+    restoring,
     sync,
 )
 from server.http.running import Running
@@ -89,12 +91,14 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None, running:
         claims,
         coupons,
         enrolment,
+        findings,
         gifts,
         issues,
         leases,
         quotes,
         orders,
         refunds,
+        restoring,
         sync,
     ):
         app.include_router(part.router)

@@ -1,9 +1,9 @@
-"""Create, edit, steer and show campaigns; list findings."""
+"""Create, edit, steer and show campaigns."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from server.http.answers import reply
 from server.http.campaign_body import CampaignChanges, NewCampaign
 from server.http.security import Headquarters, Office, ServicesDep
 from server.http.values import Body, Id
-from server.services import campaigns, findings, history
+from server.services import campaigns, history
 from server.services.answers import ok
 from server.services.services import Services
 from sync.protocol import NUMBER
@@ -106,15 +106,3 @@ def get_history(*, campaign_id: CampaignId, services: ServicesDep, actor: Office
     """Tell what happened to a campaign, oldest first."""
     events = services.read(lambda conn, ctx: history.of(conn, history.CAMPAIGN, campaign_id), actor)
     return reply(ok(events=events) if events else unknown("campaign", campaign_id), path="campaign")
-
-
-@router.get("/findings")
-def get_findings(
-    *, services: ServicesDep, actor: Office, limit: Annotated[int, Query(ge=1, le=1000)] = 100
-) -> JSONResponse:
-    """List the newest findings, and count the open ones by kind."""
-
-    def find(conn: Any, _ctx: Any) -> dict[str, Any]:
-        return ok(findings=findings.newest(conn, limit=limit), open=findings.open_counts(conn))
-
-    return reply(services.read(find, actor))

@@ -16,14 +16,21 @@ from app.domain.refusals import Refusal
 from server.http import described
 from server.http.answers import reply
 from server.http.security import ATill, ServicesDep
-from server.services import feed, ingest, sessions
+from server.services import enrolments, feed, ingest, restoring, sessions
 from server.services.context import Actor
 from sync.protocol import (
+    ADOPT_PATH,
+    ENROL_PATH,
     HELLO_PATH,
     PROTOCOL,
     PULL_PATH,
     PUSH_PATH,
     SANITY_PATH,
+    UNKNOWN_PATH,
+    Adopt,
+    AdoptAnswer,
+    Enrol,
+    EnrolAnswer,
     Hello,
     HelloAnswer,
     Pull,
@@ -32,11 +39,13 @@ from sync.protocol import (
     PushAnswer,
     Sanity,
     SanityAnswer,
+    Unknown,
+    UnknownAnswer,
 )
 
 router = APIRouter(tags=["sync"])
 
-MessageT = TypeVar("MessageT", Hello, Push, Pull, Sanity)
+MessageT = TypeVar("MessageT", Hello, Push, Pull, Sanity, Enrol, Unknown, Adopt)
 
 
 async def _raw_body(request: Request) -> bytes:
@@ -96,6 +105,33 @@ def sanity(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
         differences = answer.differences
         services.write(lambda conn, context: sessions.report(conn, context, message, differences=differences), actor)
     return _answer(answer)
+
+
+@router.post(ENROL_PATH, response_model=EnrolAnswer, responses=_RESPONSES, openapi_extra=_document(Enrol))
+def enrol(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
+    """Begin a new epoch: the ledger so far is left as it is, and nothing is pushed under it any more."""
+    message = _read(Enrol, raw, actor)
+    if isinstance(message, Response):
+        return message
+    return _answer(services.write(lambda conn, context: enrolments.answer(conn, context, message), actor))
+
+
+@router.post(UNKNOWN_PATH, response_model=UnknownAnswer, responses=_RESPONSES, openapi_extra=_document(Unknown))
+def unknown(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
+    """Tell which entries are not here, under whatever number: they are what is to be carried into the new epoch."""
+    message = _read(Unknown, raw, actor)
+    if isinstance(message, Response):
+        return message
+    return _answer(services.read(lambda conn, _: enrolments.unknown_entries(conn, message), actor))
+
+
+@router.post(ADOPT_PATH, response_model=AdoptAnswer, responses=_RESPONSES, openapi_extra=_document(Adopt))
+def adopt(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
+    """Take over rights that a till had before this database came back from a backup; else nothing happens."""
+    message = _read(Adopt, raw, actor)
+    if isinstance(message, Response):
+        return message
+    return _answer(services.write(lambda conn, context: restoring.adopt(conn, context, message), actor))
 
 
 def _read(model: type[MessageT], raw: bytes, actor: Actor) -> MessageT | Response:

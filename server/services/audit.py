@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, select
 from sqlalchemy.exc import DBAPIError
 
-from app.domain.ledger import Entry, genesis, verifies
+from app.domain.ledger import CARRY, Entry, carried, genesis, verifies
 from app.domain.money import Currency
 from server.db import portable
 from server.db.schema import account, campaign, coupon, ledger_entry, orders, refund, till
@@ -22,8 +22,8 @@ from server.services import accounts, findings
 from server.services.audit_checks import checks
 from server.services.audit_orders import SOLD
 from server.services.context import Context
-from server.services.entries import Unreadable, paid_minor, read_body
-from server.services.ingest import true_entry_id
+from server.services.entries import paid_minor, read_body
+from server.services.ingest import is_elsewhere, true_entry_id
 from server.services.verdicts import NOT_BOOKED
 from sync.protocol import QUARANTINED, REFUND, SALE
 
@@ -238,13 +238,16 @@ def _entry(row: Row[Any], before: bytes) -> Entry:
 
 
 def _add(told: _Tallies, row: Row[Any]) -> None:
-    if row.result == QUARANTINED or row.detail.partition(" ")[0] in NOT_BOOKED or row.kind not in (SALE, REFUND):
+    if row.result == QUARANTINED or row.detail.partition(" ")[0] in NOT_BOOKED or is_elsewhere(row.entry_id):
         return
     try:
-        body = read_body(row.kind, row.schema, row.body)
-    except Unreadable:
+        fact = carried(read_body(CARRY, row.schema, row.body), row.till_id) if row.kind == CARRY else row
+        body = read_body(fact.kind, fact.schema, fact.body) if fact.kind in (SALE, REFUND) else None
+    except ValueError:
         return
-    if row.kind == SALE:
+    if body is None:
+        return
+    if fact.kind == SALE:
         told[row.till_id, "sales"].add(body["order"], paid_minor(body["tenders"]))
     else:
         told[row.till_id, "refunds"].add(body["refund"], body["body"]["amount_minor"])

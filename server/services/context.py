@@ -9,7 +9,10 @@ from sqlalchemy import Connection, select
 
 from app.domain.money import Currency
 from app.domain.ports import Ids
+from app.domain.refusals import Refusal, RefusalCode, refuse
 from server.db import schema
+
+RESTORING_RETRY_S = 30
 
 
 class NotProvisioned(Exception):
@@ -18,13 +21,17 @@ class NotProvisioned(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Hold the chain's settings: `cash_step_minor` 0 = no cash rounding; `zone` dates claims and `valid_days`."""
+    """Hold the chain's settings: `cash_step_minor` 0 = no cash rounding; `zone` dates claims and `valid_days`.
+
+    `restoring`: the database came back from a backup, and not every till has told again what that lacks.
+    """
 
     currency: Currency
     zone: ZoneInfo
     cash_step_minor: int
     lock_timeout: timedelta
     incarnation: int
+    restoring: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,12 @@ class Context:
     taken: list[Taken] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
 
+    def not_now(self) -> Refusal | None:
+        """Refuse to give anything out while a till may have used it and not told again (`services/restoring.py`)."""
+        if not self.chain.restoring:
+            return None
+        return refuse(RefusalCode.BUSY, reason="restoring", retry_after_s=RESTORING_RETRY_S)
+
 
 def load_chain(conn: Connection) -> Chain:
     """Return the chain's settings; raises NotProvisioned where there is none. One row, so it is read each time."""
@@ -83,4 +96,5 @@ def load_chain(conn: Connection) -> Chain:
         cash_step_minor=row.cash_step_minor,
         lock_timeout=timedelta(seconds=row.lock_timeout_s),
         incarnation=row.incarnation,
+        restoring=row.restored_at is not None,
     )

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from app.domain.basket import MILLI, line_gross
 from app.domain.instants import in_utc
+from app.domain.ledger import CARRY
 from sync import protocol
 
 SCHEMAS = (1, 1)
@@ -242,6 +243,20 @@ class CouponReturnBody(_Told):
     version: Version
 
 
+@with_config(_BODY)
+class CarryBody(TypedDict):
+    """An entry of an earlier epoch, whole (`app.domain.ledger.carry`)."""
+
+    epoch: Annotated[int, Field(ge=1, le=10**9)]
+    seq: Annotated[int, Field(ge=1, le=2**53)]
+    entry: Annotated[str, Field(min_length=1, max_length=64)]
+    kind: Annotated[str, Field(min_length=1, max_length=32)]
+    schema: Annotated[int, Field(ge=1, le=2**31)]
+    body: str
+    prev_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
 Body: TypeAlias = (
     SaleBody
     | CancelBody
@@ -251,6 +266,7 @@ Body: TypeAlias = (
     | ClaimBody
     | LeaseCloseBody
     | CouponReturnBody
+    | CarryBody
 )
 
 _READERS: dict[str, TypeAdapter[Any]] = {
@@ -262,6 +278,7 @@ _READERS: dict[str, TypeAdapter[Any]] = {
     protocol.CLAIM: TypeAdapter(ClaimBody),
     protocol.LEASE_CLOSE: TypeAdapter(LeaseCloseBody),
     protocol.COUPON_RETURN: TypeAdapter(CouponReturnBody),
+    CARRY: TypeAdapter(CarryBody),
 }
 
 

@@ -141,6 +141,7 @@ def _coupons(conn: Connection, keys: Sequence[str]) -> Records:
             "home": row.home,
             "version": row.version,
             "recalled": bool(row.recalled and row.home),
+            "frozen": row.frozen_version == row.version,
         }
         for row in _rows(conn, statement, coupon.c.id, keys=keys)
     }

@@ -1,14 +1,29 @@
-"""Keep what a person must look at: facts that no rule can put right by itself."""
+"""Keep what a person must look at: facts that no rule can put right by itself.
+
+A finding is opened with the evidence of both sides, decided by somebody (who, what, why), and closed when that was
+done; or its cause goes away by itself. Nothing is deleted. Who did what and when stands in its history too.
+"""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, Row, func, select, update
 
+from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
+from app.domain.states import FindingEvent, FindingState
+from resources.lifecycles import load
 from server.db.portable import upsert
 from server.db.schema import finding
-from server.services import alerts
+from server.services import alerts, history
+from server.services.answers import Answer, ok, refused
+from server.services.context import Context
+from server.services.remedies import remedy
+
+FINDING = "finding"
+DECISIONS = ("remedy", "accept", "other")
+"""What may be decided: what is proposed, to leave it as it is, or what the reason says."""
 
 
 def open_finding(
@@ -25,15 +40,87 @@ def open_finding(
         alerts.finding_opened(conn, kind, now=now)
 
 
-def close_findings(conn: Connection, kind: str, keys: Collection[str]) -> int:
-    """Close open findings whose cause is gone (a job looked again); returns how many. They stay to be read."""
-    closed = update(finding).where(finding.c.kind == kind, finding.c.key.in_(keys), finding.c.state == "OPEN")
-    return conn.execute(closed.values(state="CLOSED")).rowcount if keys else 0
+def close_findings(conn: Connection, kind: str, keys: Collection[str], *, now: datetime) -> int:
+    """Close findings whose cause is gone (somebody looked again); returns how many. They stay to be read."""
+    if not keys:
+        return 0
+    live = (FindingState.OPEN.value, FindingState.DECIDED.value)
+    wanted = (finding.c.kind == kind, finding.c.key.in_(keys), finding.c.state.in_(live))
+    rows = conn.execute(select(finding).where(*wanted)).all()
+    conn.execute(update(finding).where(*wanted).values(state=FindingState.CLOSED, closed_at=now))
+    gone = [_event(row, FindingEvent.RESOLVE, FindingState.CLOSED, reason="the cause is gone") for row in rows]
+    history.record(conn, gone, now)
+    return len(rows)
+
+
+# ------------------------------------------------------------------ deciding
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Hold what a person says of a finding: `by` is that person's name, `decision` "" where it is to be closed."""
+
+    by: str
+    reason: str
+    decision: str = ""
+
+
+def decide(conn: Connection, ctx: Context, finding_id: int, *, word: Word) -> Answer:
+    """Note what somebody decided; the same decision by the same person again changes nothing."""
+    row = _find(conn, finding_id)
+    if row is None:
+        return refused(unknown(FINDING, str(finding_id)))
+    by = _signed(ctx, word)
+    if (row.state, row.decision, row.decided_by) == (FindingState.DECIDED, word.decision, by):
+        return ok(**_view(row))
+    values = {"decision": word.decision, "decided_by": by, "decided_at": ctx.now}
+    return _step(conn, ctx, row, event=FindingEvent.DECIDE, word=word, values=values)
+
+
+def close(conn: Connection, ctx: Context, finding_id: int, *, word: Word) -> Answer:
+    """Close a finding that was decided: it is done. One that is closed stays so."""
+    row = _find(conn, finding_id)
+    if row is None:
+        return refused(unknown(FINDING, str(finding_id)))
+    if row.state == FindingState.CLOSED:
+        return ok(**_view(row))
+    return _step(conn, ctx, row, event=FindingEvent.CLOSE, word=word, values={"closed_at": ctx.now})
+
+
+def _signed(ctx: Context, word: Word) -> str:
+    return f"{word.by} ({ctx.actor.scope}:{ctx.actor.key_id})"
+
+
+def _step(
+    conn: Connection, ctx: Context, row: Row[Any], *, event: FindingEvent, word: Word, values: Mapping[str, Any]
+) -> Answer:
+    step = load(FINDING).step(row.state, event)
+    moved = update(finding).where(finding.c.id == row.id, finding.c.state == row.state)
+    if isinstance(step, Refusal) or conn.execute(moved.values({**values, "state": step.to})).rowcount != 1:
+        told = _event(row, event, None, reason=word.reason, operator=_signed(ctx, word))
+        history.record(conn, [told], ctx.now)
+        facts = {"finding": row.id, "state": row.state, "event": event.value}
+        return refused(refuse(RefusalCode.ILLEGAL_TRANSITION, **facts))
+    reason = f"{word.decision}: {word.reason}" if word.decision else word.reason
+    history.record(conn, [_event(row, event, step.to, reason=reason, operator=_signed(ctx, word))], ctx.now)
+    after = _find(conn, row.id)
+    assert after is not None, "nothing is deleted"
+    return ok(**_view(after))
+
+
+def _event(
+    row: Row[Any], event: FindingEvent, to: str | None, *, reason: str, operator: str | None = None
+) -> history.Event:
+    return history.Event(FINDING, str(row.id), event, row.state, to, reason=reason, operator=operator)
+
+
+# ------------------------------------------------------------------ reading
 
 
 def open_keys(conn: Connection, kind: str) -> set[str]:
-    """Return the keys of the open findings of a kind."""
-    return set(conn.execute(select(finding.c.key).where(finding.c.kind == kind, finding.c.state == "OPEN")).scalars())
+    """Return the keys of the findings of a kind that are not closed."""
+    live = finding.c.state != FindingState.CLOSED
+    return set(conn.execute(select(finding.c.key).where(finding.c.kind == kind, live)).scalars())
 
 
 def open_counts(conn: Connection) -> dict[str, int]:
@@ -42,18 +129,42 @@ def open_counts(conn: Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def newest(conn: Connection, *, limit: int) -> list[dict[str, Any]]:
-    """Return the newest findings as JSON data."""
-    rows = conn.execute(select(finding).order_by(finding.c.id.desc()).limit(limit))
-    return [
-        {
-            "id": row.id,
-            "kind": row.kind,
-            "key": row.key,
-            "amount_minor": row.amount_minor,
-            "detail": row.detail,
-            "state": row.state,
-            "opened_at": row.opened_at.isoformat(),
-        }
-        for row in rows
-    ]
+def newest(conn: Connection, *, limit: int, state: str | None = None, kind: str | None = None) -> list[dict[str, Any]]:
+    """Return the newest findings as JSON data, those in a state or of a kind where they are named."""
+    wanted = [column == value for column, value in ((finding.c.state, state), (finding.c.kind, kind)) if value]
+    rows = conn.execute(select(finding).where(*wanted).order_by(finding.c.id.desc()).limit(limit))
+    return [_view(row) for row in rows]
+
+
+def shown(conn: Connection, ctx: Context, finding_id: int) -> Answer:
+    """Show one finding with its history, and the currency of its amount."""
+    row = _find(conn, finding_id)
+    if row is None:
+        return refused(unknown(FINDING, str(finding_id)))
+    told = history.of(conn, FINDING, str(finding_id))
+    return ok(**_view(row), currency=ctx.chain.currency.code, history=told)
+
+
+def _find(conn: Connection, finding_id: int) -> Row[Any] | None:
+    return conn.execute(select(finding).where(finding.c.id == finding_id)).one_or_none()
+
+
+def _view(row: Row[Any]) -> dict[str, Any]:
+    """Show a finding; `amount_minor` is money where `in_money` says so, else a count of what it is about."""
+    what = remedy(row.kind)
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "key": row.key,
+        "amount_minor": row.amount_minor,
+        "in_money": what.in_money,
+        "loser": what.loser,
+        "remedy": what.proposal,
+        "detail": row.detail,
+        "state": row.state,
+        "opened_at": row.opened_at.isoformat(),
+        "decision": row.decision,
+        "decided_by": row.decided_by,
+        "decided_at": row.decided_at.isoformat() if row.decided_at else None,
+        "closed_at": row.closed_at.isoformat() if row.closed_at else None,
+    }

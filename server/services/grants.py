@@ -123,6 +123,8 @@ def grant_under(conn: Connection, ctx: Context, wanted: Sequence[Wanted]) -> lis
 
 
 def _grant(conn: Connection, ctx: Context, wanted: Sequence[Wanted]) -> list[Answer]:
+    if (later := ctx.not_now()) is not None:
+        return [refused(later)] * len(wanted)
     alone = len(wanted) == 1
     for _ in range(ATTEMPTS_MAX if alone else TOGETHER_MAX):
         facts = gather(conn, ctx, wanted)

@@ -77,6 +77,8 @@ def _reason_against(conn: Connection, row: Row[Any], ctx: Context) -> Refusal | 
     code = _ENDED.get(read_state(row.state, row.valid_until_at, ctx.now))
     if code is not None:
         return refuse(code, coupon=row.id, order=row.order_id)
+    if row.frozen_version == row.version:
+        return refuse(RefusalCode.LEASED_ELSEWHERE, coupon=row.id, till=row.home)
     if row.home not in (None, ctx.actor.till_id):
         return recalls.ask_back(conn, ctx, row)
     if row.offline == ONLINE_ONLY:

@@ -6,7 +6,7 @@ queries fetched and written together; whatever is unusual is judged one by one, 
 parks one entry and never the queue.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,16 +14,16 @@ from typing import Any
 from sqlalchemy import Connection, NestedTransaction, Row, select, update
 from sqlalchemy.exc import DBAPIError
 
-from app.domain.ledger import Entry, genesis, verifies
+from app.domain.ledger import CARRY, Entry, carried, genesis, verifies
 from app.domain.refusals import Refusal, unknown
 from app.domain.states import OrderEvent
 from server.db.bulk import BulkInsert, Present
-from server.db.schema import ledger_entry, orders, product, till
+from server.db.schema import carried_entry, ledger_entry, orders, product, till
 from server.db.trouble import trouble_of
-from server.services import findings
+from server.services import enrolments, findings
 from server.services import orders as order_service
 from server.services.context import Context
-from server.services.entries import SaleBody, Unreadable, read_body, sums_problem
+from server.services.entries import SaleBody, read_body, sums_problem
 from server.services.feed import touch
 from server.services.feed_records import LIVE_ORDER_STATES
 from server.services.given_out import judge_claim
@@ -36,10 +36,14 @@ from server.services.verdicts import IN_ORDER, Told, Verdict, conflict, quaranti
 from sync import protocol
 from sync.protocol import EntryResult, Mark, Push, PushAnswer, PushedEntry
 
-GAP, FORK, EPOCH = "GAP", "FORK", "EPOCH"
-_ORDERS, _SKUS, _ENTRY_IDS = Present(orders.c.id), Present(product.c.sku), Present(ledger_entry.c.entry_id)
+GAP, FORK, EPOCH, ANNOUNCE = "GAP", "FORK", "EPOCH", "ANNOUNCE"
+_ORDERS, _SKUS = Present(orders.c.id), Present(product.c.sku)
+_ENTRY_IDS, _CARRIED_IDS = Present(ledger_entry.c.entry_id), Present(carried_entry.c.entry_id)
 _MEMBERS_WITH_ORDERS = Present(orders.c.member_id, orders.c.state.in_(LIVE_ORDER_STATES))
 _ENTRIES = BulkInsert(ledger_entry, *ledger_entry.c.keys())
+_CARRIED = BulkInsert(carried_entry, *carried_entry.c.keys())
+EVIDENCE_MAX = 20
+"""Entries of each side that a fork shows, from where they part."""
 _OTHER_PLACE = "\n"
 """Divides an entry's id from its place where the same id stands in another place of the books already."""
 
@@ -47,9 +51,11 @@ _OTHER_PLACE = "\n"
 def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refusal:
     """Take a batch in and acknowledge a prefix.
 
-    `error`: EPOCH (the till was enrolled anew elsewhere), FORK (this ledger and the one that we hold are not one: a
-    finding, and nothing more is taken from this till until it is enrolled anew), GAP (the batch does not continue at
-    `acked`, or its chain is broken there), else "". `results` has one row for each entry that is in the books.
+    `error`: EPOCH (the till was enrolled anew elsewhere), FORK (this ledger and the one that we hold, or that was
+    announced, are not one: a finding, and nothing more is taken from this till until it is enrolled anew), ANNOUNCE
+    (nothing is taken before the till has shown that it goes on from the announced tail), GAP (the batch does not
+    continue at `acked`, or its chain is broken there), else "". `results` has one row for each entry that is in the
+    books.
     """
     row = conn.execute(select(till).where(till.c.id == message.till)).one_or_none()
     if row is None:
@@ -58,12 +64,15 @@ def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refu
     if row.epoch != message.epoch:
         return PushAnswer(acked=acked, error=EPOCH)
     if row.state == FORK:
-        return PushAnswer(acked=acked, error=FORK)
+        return PushAnswer(acked=acked, error=FORK, epoch=row.epoch)
     repeats = [entry for entry in message.entries if entry.seq <= row.acked_seq]
     results = _known(conn, row, repeats)
-    if results is None:
-        _strand(conn, context, row, repeats=repeats)
-        return PushAnswer(acked=acked, error=FORK)
+    tail = _compare_tail(row, message)
+    if results is None or tail == FORK:
+        _fork(conn, context, row, message=message)
+        return PushAnswer(acked=acked, error=FORK, epoch=row.epoch)
+    if tail == ANNOUNCE:
+        return PushAnswer(acked=acked, results=results, error=ANNOUNCE, epoch=row.epoch)
     fresh, broken = _continue(row, [entry for entry in message.entries if entry.seq > row.acked_seq])
     if broken is not None:
         _open_broken(conn, context, row, entry=broken)
@@ -76,12 +85,17 @@ def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refu
             .values(acked_seq=fresh[-1].seq, acked_hash=fresh[-1].hash, last_seen_at=context.now)
         )
     whole = len(repeats) + len(fresh) == len(message.entries)
-    return PushAnswer(acked=acked, results=results, error="" if whole else GAP)
+    return PushAnswer(acked=acked, results=results, error="" if whole else GAP, epoch=row.epoch)
 
 
 def mark_of(row: Row[Any]) -> Mark:
     """Return the place up to which the till's ledger is in the books."""
     return (row.acked_seq, row.acked_hash.hex() if row.acked_hash else "")
+
+
+def tail_of(row: Row[Any]) -> Mark:
+    """Return the end of its ledger that the till announced last."""
+    return (row.tail_seq, row.tail_hash.hex() if row.tail_hash else "")
 
 
 # ------------------------------------------------------------------ the chain
@@ -110,21 +124,59 @@ def _known(conn: Connection, row: Row[Any], repeats: Sequence[PushedEntry]) -> l
     return results
 
 
-def _strand(conn: Connection, context: Context, row: Row[Any], *, repeats: Sequence[PushedEntry]) -> None:
-    """Stop taking from a till whose ledger is not the one that we hold; what it sent is kept as evidence."""
-    conn.execute(update(till).where(till.c.id == row.id).values(state=FORK, last_seen_at=context.now))
-    findings.open_finding(
+def _compare_tail(row: Row[Any], message: Push) -> str:
+    """Compare the announced tail, number and hash, with what the batch says of the same place, before any of it counts.
+
+    A disk that was rolled back and has sold past its old end would else push the evidence under the books: what it
+    sends continues the chain at `acked` and is sound by itself. FORK: it says another hash of that place; ANNOUNCE: it
+    says nothing of it; "" = it goes on from there.
+    """
+    tail = tail_of(row)
+    if tail[0] <= row.acked_seq or all(entry.seq <= row.acked_seq for entry in message.entries):
+        return ""
+    told = {entry.seq: entry.hash for entry in message.entries} | dict([message.last])
+    if tail[0] not in told:
+        return ANNOUNCE
+    return "" if told[tail[0]] == tail[1] else FORK
+
+
+def _fork(conn: Connection, context: Context, row: Row[Any], *, message: Push) -> None:
+    """Stop taking from a till whose ledger is not the one that we hold; the entries of both are kept as evidence."""
+    ours = _stored(conn, row, [entry.seq for entry in message.entries])
+    apart = [entry for entry in message.entries if entry.seq not in ours or ours[entry.seq].hash != entry.hash]
+    shown = apart[:EVIDENCE_MAX]
+    strand(
         conn,
+        context,
+        row,
         kind="ledger_fork",
-        key=f"{row.id}/{row.epoch}",
-        amount_minor=0,
-        detail={
-            "till": row.id,
-            "epoch": row.epoch,
-            "acked": list(mark_of(row)),
-            "entries": [entry.model_dump() for entry in repeats],
+        told={
+            "last": list(message.last),
+            "entries": [entry.model_dump() for entry in shown],
+            "ours": [ours[entry.seq].model_dump() for entry in shown if entry.seq in ours],
         },
-        now=context.now,
+    )
+
+
+def _stored(conn: Connection, row: Row[Any], numbers: Sequence[int]) -> dict[int, PushedEntry]:
+    """Return what the books hold under these numbers, as it came."""
+    entry = ledger_entry.c
+    rows = conn.execute(
+        select(ledger_entry).where(entry.till_id == row.id, entry.epoch == row.epoch, entry.seq.in_(numbers))
+    )
+    stored = [
+        Entry(each.epoch, each.seq, true_entry_id(each.entry_id), each.kind, each.schema, each.body, b"", each.hash)
+        for each in rows
+    ]
+    return {entry.seq: PushedEntry.of(entry) for entry in stored}
+
+
+def strand(conn: Connection, context: Context, row: Row[Any], *, kind: str, told: Mapping[str, Any]) -> None:
+    """Take nothing more from a till whose ledger is not the one that is here, and open a finding with the evidence."""
+    conn.execute(update(till).where(till.c.id == row.id).values(state=FORK, last_seen_at=context.now))
+    here = {"till": row.id, "epoch": row.epoch, "acked": list(mark_of(row)), "tail": list(tail_of(row))}
+    findings.open_finding(
+        conn, kind=kind, key=f"{row.id}/{row.epoch}", amount_minor=0, detail={**here, **told}, now=context.now
     )
 
 
@@ -162,12 +214,21 @@ def _open_broken(conn: Connection, context: Context, row: Row[Any], *, entry: Pu
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """Hold one entry, its body as read, or why it cannot be read."""
+    """Hold one entry, its body as read, or why it cannot be read.
+
+    Of one that carries another, `carried` is that, and kind (`told`) and body are its own.
+    """
 
     entry: Entry
     told: Told
     body: Any
     unreadable: str = ""
+    carried: Entry | None = None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids under which it may be in the books."""
+        return (self.entry.entry_id, *((self.carried.entry_id,) if self.carried else ()))
 
 
 @dataclass(slots=True)
@@ -202,11 +263,11 @@ def _take_in(conn: Connection, context: Context, row: Row[Any], *, fresh: Sequen
     items = [_read(context, row, entry) for entry in fresh]
     batch = _Batch(_look_up(conn, items))
     for item in items:
-        if item.entry.entry_id in batch.known.entry_ids:
+        if not batch.known.entry_ids.isdisjoint(item.ids):
             batch.verdicts[item.entry.seq] = _told_before(conn, item)
             batch.elsewhere.add(item.entry.seq)
             continue
-        batch.known.entry_ids.add(item.entry.entry_id)
+        batch.known.entry_ids.update(item.ids)
         if item.unreadable:
             batch.verdicts[item.entry.seq] = quarantine(conn, item.told, item.unreadable)
         elif _is_plain(item, batch.known):
@@ -218,6 +279,7 @@ def _take_in(conn: Connection, context: Context, row: Row[Any], *, fresh: Sequen
     _write_waiting(conn, context, batch)
     _tell_members(conn, items, batch)
     _keep(conn, context, row, items=items, batch=batch)
+    enrolments.heard(conn, row.id, [item.carried for item in items if item.carried], now=context.now)
     return [
         EntryResult(seq=item.entry.seq, result=verdict.result, code=verdict.code, finding=verdict.finding)
         for item, verdict in ((item, batch.verdicts[item.entry.seq]) for item in items)
@@ -225,29 +287,35 @@ def _take_in(conn: Connection, context: Context, row: Row[Any], *, fresh: Sequen
 
 
 def _read(context: Context, row: Row[Any], entry: Entry) -> _Item:
-    told = Told(row.id, entry.epoch, entry.seq, entry_id=entry.entry_id, kind=entry.kind, now=context.now)
+    inner: Entry | None = None
     try:
-        return _Item(entry, told, read_body(entry.kind, entry.schema, entry.body))
-    except Unreadable as why:
-        return _Item(entry, told, None, unreadable=str(why))
+        inner = carried(read_body(CARRY, entry.schema, entry.body), row.id) if entry.kind == CARRY else None
+        fact = inner or entry
+        body, problem = read_body(fact.kind, fact.schema, fact.body), ""
+    except ValueError as why:
+        body, problem = None, str(why)
+    kind = inner.kind if inner else entry.kind
+    told = Told(row.id, entry.epoch, entry.seq, entry_id=entry.entry_id, kind=kind, now=context.now)
+    return _Item(entry, told, body, unreadable=problem, carried=inner)
 
 
 def _look_up(conn: Connection, items: Sequence[_Item]) -> _Known:
-    sales: list[SaleBody] = [item.body for item in items if item.entry.kind == protocol.SALE and item.body]
+    sales: list[SaleBody] = [item.body for item in items if item.told.kind == protocol.SALE and item.body]
+    ids = {name for item in items for name in item.ids}
     members = {member for sale in sales if (member := member_of(sale)) is not None}
     campaigns = {stage["campaign"] for sale in sales for stage in sale["quote"]["laid"]}
     return _Known(
         order_ids=_ORDERS.among(conn, {sale["order"] for sale in sales}),
         skus=_SKUS.among(conn, {line["sku"] for sale in sales for line in sale["lines"]}),
         budgeted=budgeted(conn, campaigns),
-        entry_ids=_ENTRY_IDS.among(conn, {item.entry.entry_id for item in items}),
+        entry_ids=_ENTRY_IDS.among(conn, ids) | _CARRIED_IDS.among(conn, ids),
         members_before=_MEMBERS_WITH_ORDERS.among(conn, members),
     )
 
 
 def _is_plain(item: _Item, known: _Known) -> bool:
     """Tell whether the entry is a sale that nobody else may know of, that draws on nothing and adds up."""
-    if item.entry.kind != protocol.SALE:
+    if item.told.kind != protocol.SALE:
         return False
     sale: SaleBody = item.body
     return (
@@ -314,7 +382,7 @@ def _undo(savepoint: NestedTransaction, error: Exception) -> None:
 
 def _judge(conn: Connection, context: Context, item: _Item) -> Verdict:
     told, body = item.told, item.body
-    match item.entry.kind:
+    match item.told.kind:
         case protocol.SALE:
             return judge_sale(conn, told, body)
         case protocol.REFUND:
@@ -333,7 +401,7 @@ def _judge(conn: Connection, context: Context, item: _Item) -> Verdict:
             return judge_close(conn, context, told, body=body)
         case protocol.COUPON_RETURN:
             return judge_return(conn, context, told, body=body)
-    raise AssertionError(f"read_body reads no {item.entry.kind}")
+    raise AssertionError(f"read_body reads no {told.kind}")
 
 
 def _verdict(conn: Connection, told: Told, body: Any, *, answer: dict[str, Any], event: str) -> Verdict:
@@ -345,10 +413,24 @@ def _verdict(conn: Connection, told: Told, body: Any, *, answer: dict[str, Any],
 
 
 def _told_before(conn: Connection, item: _Item) -> Verdict:
-    """Park an entry whose id is in the books at another place: it is the same action, so it is not booked twice."""
+    """Park an entry whose id is in the books at another place: it is the same action, so it is not booked twice.
+
+    One that was carried though it is here, byte for byte, is in order: the till had not heard of it.
+    """
     entry, told = item.entry, item.told
+    if item.carried is not None and _is_here(conn, told.till_id, item.carried):
+        return IN_ORDER
     key = f"{told.till_id}/{told.epoch}/{told.seq}"
     return conflict(conn, told, "duplicate_entry", key=key, detail={"entry": entry.entry_id})
+
+
+def _is_here(conn: Connection, till_id: str, entry: Entry) -> bool:
+    """Tell whether exactly this entry of that till is in the books, as it came or carried."""
+    for table in (ledger_entry, carried_entry):
+        same = (table.c.entry_id == entry.entry_id, table.c.till_id == till_id, table.c.hash == entry.hash)
+        if conn.execute(select(table.c.entry_id).where(*same)).first() is not None:
+            return True
+    return False
 
 
 def _late_payment(conn: Connection, told: Told, body: Any) -> Verdict:
@@ -373,7 +455,7 @@ def _tell_members(conn: Connection, items: Iterable[_Item], batch: _Batch) -> No
     first = {
         member
         for item in items
-        if item.entry.kind == protocol.SALE and item.body and batch.verdicts[item.entry.seq] is IN_ORDER
+        if item.told.kind == protocol.SALE and item.body and batch.verdicts[item.entry.seq] is IN_ORDER
         if (member := member_of(item.body)) is not None and member not in batch.known.members_before
     }
     if first:
@@ -403,6 +485,17 @@ def _keep(conn: Connection, context: Context, row: Row[Any], *, items: Sequence[
             )
         )
     _ENTRIES.run(conn, rows)
+    fresh = [item for item in items if item.carried is not None and item.entry.seq not in batch.elsewhere]
+    _CARRIED.run(conn, [_carried_row(row.id, item.entry, item.carried) for item in fresh if item.carried])
+
+
+def _carried_row(till_id: str, entry: Entry, inner: Entry) -> tuple[Any, ...]:
+    return (inner.entry_id, till_id, inner.epoch, inner.seq, inner.hash, entry.epoch, entry.seq)
+
+
+def is_elsewhere(stored: str) -> bool:
+    """Tell whether the same action stands in the books in another place, and only there."""
+    return _OTHER_PLACE in stored
 
 
 def true_entry_id(stored: str) -> str:

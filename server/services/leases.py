@@ -92,13 +92,20 @@ def _lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
     )
     if amount < 1 or not accounts.post(conn, move, ctx.now):
         return refused(refuse(_NOTHING_LEFT[found.kind], account=asked.account_id))
-    _open(conn, ctx, asked, amount=amount)
+    assert ctx.actor.till_id is not None, "a till asks for itself"
+    epoch = conn.execute(select(schema.till.c.epoch).where(schema.till.c.id == ctx.actor.till_id)).scalar_one()
+    open_lease(conn, ctx, asked, amount=amount, till_id=ctx.actor.till_id, epoch=epoch)
     coupons = _mint(conn, ctx, asked.lease_id, rule=rule, count=amount) if rule and found.kind == accounts.STOCK else []
     return ok(lease=asked.lease_id, account=asked.account_id, amount=amount, coupons=coupons)
 
 
 def stopped_till(conn: Connection, ctx: Context) -> Refusal | None:
-    """Refuse a lost till, and one whose ledger is not the one that is here: its use of a right could not be told."""
+    """Refuse a lost till, and one whose ledger is not the one that is here: its use of a right could not be told.
+
+    Nor is anything lent while this database waits for what a backup lacks.
+    """
+    if (later := ctx.not_now()) is not None:
+        return later
     till = schema.till
     row = conn.execute(select(till.c.state, till.c.lost_at).where(till.c.id == ctx.actor.till_id)).one()
     sound = row.state == "OK" and row.lost_at is None
@@ -126,13 +133,12 @@ def _campaign_rule(conn: Connection, ctx: Context, found: accounts.Account) -> R
     return rule
 
 
-def _open(conn: Connection, ctx: Context, asked: Asked, *, amount: int) -> None:
-    assert ctx.actor.till_id is not None, "a till asks for itself"
-    epoch = conn.execute(select(schema.till.c.epoch).where(schema.till.c.id == ctx.actor.till_id)).scalar_one()
+def open_lease(conn: Connection, ctx: Context, asked: Asked, *, amount: int, till_id: str, epoch: int) -> None:
+    """Write a lease of `amount`, which sits in `leased` already, and tell of it."""
     conn.execute(
         insert(schema.lease).values(
             id=asked.lease_id,
-            till_id=ctx.actor.till_id,
+            till_id=till_id,
             epoch=epoch,
             account_id=asked.account_id,
             qty=amount,
@@ -159,8 +165,13 @@ def _mint(conn: Connection, ctx: Context, lease_id: str, *, rule: Rule, count: i
         fresh = set(codes.make_codes(layout, ctx.ids.digits, count - len(drawn)))
         drawn |= fresh.difference(*(known.among(conn, fresh) for known in _CODES))
     made = [(ctx.ids.new(), code) for code in sorted(drawn)]
-    _COUPONS.run(conn, [(coupon_id, lease_id, code) for coupon_id, code in made])
+    keep_coupons(conn, lease_id, made)
     return [{"coupon": coupon_id, "code": code} for coupon_id, code in made]
+
+
+def keep_coupons(conn: Connection, lease_id: str, coupons: Sequence[tuple[str, str]]) -> None:
+    """Keep the coupons of a leased stock, each with its code."""
+    _COUPONS.run(conn, [(coupon_id, lease_id, code) for coupon_id, code in coupons])
 
 
 def find(conn: Connection, lease_id: str) -> Row[Any] | None:
@@ -169,9 +180,12 @@ def find(conn: Connection, lease_id: str) -> Row[Any] | None:
 
 
 def of_told(conn: Connection, told: Told, lease_id: str) -> Row[Any] | None:
-    """Return the lease that an entry names, None where it is not one of that till in that epoch."""
+    """Return the lease that an entry names, None where it was not that till's.
+
+    An epoch may name what was lent to an earlier one: entries that were carried do, and a payment that was under way.
+    """
     row = find(conn, lease_id)
-    return row if row is not None and (row.till_id, row.epoch) == (told.till_id, told.epoch) else None
+    return row if row is not None and row.till_id == told.till_id and row.epoch <= told.epoch else None
 
 
 def open_of(conn: Connection, till_id: str) -> Sequence[Row[Any]]:

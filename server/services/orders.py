@@ -5,15 +5,17 @@ attempts of its order, so what carries an attempt that is over revives nothing (
 attempt holds is moved by `rights`; the row here says in which state the order is and until when it is held.
 """
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, or_, select, tuple_, update
 
 from app.domain.facts import CouponFacts, OrderFacts, PromotionFacts
+from app.domain.ledger import CARRY
 from app.domain.lifecycle import Step
 from app.domain.pricing import price
 from app.domain.quote import Quote
@@ -88,6 +90,8 @@ def hold(conn: Connection, context: Context, asked: HoldRequest) -> Answer:
 
 
 def _hold(conn: Connection, context: Context, asked: HoldRequest) -> Answer:
+    if (later := context.not_now()) is not None:
+        return refused(later)
     _end_earlier(conn, context, asked)
     for _ in range(LOOKS):
         plan = plan_hold(conn, context, asked)
@@ -285,18 +289,32 @@ def _of_receipt(conn: Connection, text: str) -> Row[Any] | None:
     if number is None:
         return None
     entry, till = schema.ledger_entry, schema.till
-    body = conn.execute(
-        select(entry.c.body)
+    row = conn.execute(
+        select(entry.c.kind, entry.c.body)
         .join(till, till.c.id == entry.c.till_id)
-        .where(
-            func.lower(till.c.id) == number.till_id.lower(), entry.c.epoch == number.epoch, entry.c.seq == number.seq
-        )
-    ).scalar()
+        .where(func.lower(till.c.id) == number.till_id.lower(), _stands_at(number))
+    ).first()
+    order_id = None if row is None else _order_of(row.kind, row.body)
+    return find(conn, order_id) if order_id is not None else None
+
+
+def _stands_at(number: ReceiptNumber) -> ColumnElement[bool]:
+    """Choose the entry of this number, or the one that carried it into a later epoch."""
+    entry, carried = schema.ledger_entry, schema.carried_entry
+    brought = select(carried.c.in_epoch, carried.c.in_seq).where(
+        carried.c.till_id == entry.c.till_id, carried.c.epoch == number.epoch, carried.c.seq == number.seq
+    )
+    here = and_(entry.c.epoch == number.epoch, entry.c.seq == number.seq)
+    return or_(here, tuple_(entry.c.epoch, entry.c.seq).in_(brought))
+
+
+def _order_of(kind: str, body: bytes) -> str | None:
     try:
-        order_id = json.loads(body)["order"] if body is not None else None
+        data = json.loads(body)
+        order_id = (json.loads(base64.b64decode(data["body"])) if kind == CARRY else data)["order"]
     except (ValueError, TypeError, KeyError):
         return None
-    return find(conn, order_id) if isinstance(order_id, str) else None
+    return order_id if isinstance(order_id, str) else None
 
 
 def time_out(conn: Connection, now: datetime, *, limit: int = 200) -> int:

@@ -62,6 +62,8 @@ def refund(conn: Connection, context: Context, asked: RefundRequest) -> Answer:
 
 
 def _refund(conn: Connection, context: Context, asked: RefundRequest) -> Answer:
+    if (later := context.not_now()) is not None:
+        return refused(later)
     row = orders.find(conn, asked.order_id)
     if row is None:
         return refused(unknown("order", asked.order_id))

@@ -11,12 +11,12 @@ from app.domain.instants import FIRST, LAST
 from app.domain.money import MAX_MINOR
 from app.domain.refusals import Refusal, unknown
 from server.db import schema
-from server.services import feed, findings, lost_tills
+from server.services import boots, feed, findings, lost_tills, restoring
 from server.services.context import Context
 from server.services.entries import SCHEMAS
-from server.services.ingest import FORK, mark_of
+from server.services.ingest import FORK, mark_of, strand, tail_of
 from sync import protocol
-from sync.protocol import Hello, HelloAnswer, Mark, Sanity, SanityAnswer
+from sync.protocol import Hello, HelloAnswer, Sanity, SanityAnswer
 
 _ROWS_LOST, _FORKED = "rows_lost", "fork"
 """What a till may have stopped for (`sync.hello.Stop`) and the server would not know otherwise."""
@@ -39,10 +39,14 @@ def hello(conn: Connection, context: Context, message: Hello) -> HelloAnswer | R
         "last_seen_at": context.now,
         "clock_drift_ms": message.wall_ms - round(context.now.timestamp() * 1000),
     }
-    tail = _tail(row)
+    tail, contact, state = tail_of(row), boots.next_contact(conn, row.id), row.state
     if message.epoch == row.epoch and row.state != FORK:
         _open_findings(conn, context, row, message=message)
-        if message.seen == tail and message.last[0] >= tail[0]:
+        restoring.lost(conn, context, row, message=message)
+        restoring.reported(conn, context, row, message=message)
+        if _is_cloned(conn, context, row, message=message, contact=contact):
+            state = FORK
+        elif message.seen == tail and message.last[0] >= tail[0]:
             tail = message.last
             values |= {"tail_seq": tail[0], "tail_hash": bytes.fromhex(tail[1])}
     conn.execute(update(schema.till).where(schema.till.c.id == row.id).values(values))
@@ -51,15 +55,28 @@ def hello(conn: Connection, context: Context, message: Hello) -> HelloAnswer | R
         epoch=row.epoch,
         acked=mark_of(row),
         tail=tail,
-        state=row.state,
+        state=state,
         now_ms=round(context.now.timestamp() * 1000),
         schema_accept=SCHEMAS,
         head=feed.head(conn),
+        to=message.name,
+        contact=contact,
     )
 
 
-def _tail(row: Row[Any]) -> Mark:
-    return (row.tail_seq, row.tail_hash.hex() if row.tail_hash else "")
+def _is_cloned(conn: Connection, context: Context, row: Row[Any], *, message: Hello, contact: int) -> bool:
+    """Stop a till of which two copies are alive: each would draw on the same rights, and only one may go on."""
+    other = boots.other_alive(conn, message, contact)
+    if other is None:
+        return False
+    told = {
+        "boots": [other.boot, message.boot],
+        "since": [other.since, contact],
+        "heard": [other.heard, message.heard],
+        "last": list(message.last),
+    }
+    strand(conn, context, row, kind="till_cloned", told=told)
+    return True
 
 
 def _open_findings(conn: Connection, context: Context, row: Row[Any], *, message: Hello) -> None:

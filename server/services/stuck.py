@@ -48,7 +48,7 @@ def settle(conn: Connection, ctx: Context, kind: str, *, found: Sequence[Found])
                 conn, kind=kind, key=each.key, amount_minor=each.amount_minor, detail=each.evidence, now=ctx.now
             )
     if len(found) < FOUND_MAX:
-        findings.close_findings(conn, kind, known - {each.key for each in found})
+        findings.close_findings(conn, kind, known - {each.key for each in found}, now=ctx.now)
     return len({each.key for each in found} - known)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.domain.basket import Cover, Line
 from app.domain.facts import OrderFacts
-from app.domain.ledger import Entry, genesis, make_entry
+from app.domain.ledger import CARRY, Entry, carried_id, carry, genesis, make_entry
 from app.domain.pricing import price
 from app.domain.quote import Quote
 from app.domain.quote_json import write_line, write_quote, write_tenders
@@ -18,7 +18,7 @@ from server.services import accounts, history
 from server.services.audit import audit
 from server.services.facts import AskedLine, Basket, gather
 from server.services.findings import open_counts
-from sync.protocol import HELLO_PATH, PROTOCOL, PUSH_PATH, SANITY_PATH, PushedEntry
+from sync.protocol import ENROL_PATH, HELLO_PATH, PROTOCOL, PUSH_PATH, SANITY_PATH, UNKNOWN_PATH, PushedEntry
 from tests.fakes.headquarters import Headquarters
 
 Json = dict[str, Any]
@@ -151,7 +151,7 @@ class Counter:
             till_id=self.till_id,
             epoch=self.epoch,
             seq=seq,
-            entry_id=entry_id or f"{self.till_id}-{seq:08d}",
+            entry_id=entry_id or f"{self.till_id}-{self.epoch}-{seq:08d}",
             kind=kind,
             data=data,
         )
@@ -218,6 +218,29 @@ class Counter:
         if status == 200:
             self.acked = answer["acked"][0]
         return answer
+
+    def renew_pass(self) -> None:
+        """Get a new pass from headquarters; the old key is worthless then."""
+        path = f"/v1/tills/{self.till_id}"
+        self.key = self.hq.call("PUT", path, {"store": self.store_id}, status=200)["key"]
+
+    def enrol(self, enrolment: str = "n1", *, last: tuple[int, str] | None = None, status: int = 200) -> Json:
+        """Begin a new epoch, with an empty ledger of it."""
+        mine = (len(self.entries), self.entries[-1].hash.hex()) if self.entries else (0, "")
+        told = {"enrolment": enrolment, "epoch": self.epoch, "last": last or mine}
+        answer = self.call("POST", ENROL_PATH, {"proto": PROTOCOL, "till": self.till_id, **told}, status=status)
+        if status == 200:
+            self.epoch, self.entries, self.acked = answer["epoch"], [], 0
+        return answer
+
+    def carry(self, entry: Entry) -> Entry:
+        """Append an entry that brings one of an earlier epoch."""
+        return self.append(CARRY, carry(entry), entry_id=carried_id(entry.entry_id, self.epoch))
+
+    def unknown(self, *entry_ids: str) -> list[str]:
+        """Return those that the server does not have."""
+        message = {"proto": PROTOCOL, "till": self.till_id, "entries": list(entry_ids)}
+        return list(self.call("POST", UNKNOWN_PATH, message, status=200)["unknown"])
 
     def verdicts(self) -> list[tuple[str, str]]:
         """Push, and return result and code of each entry."""

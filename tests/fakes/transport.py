@@ -41,10 +41,10 @@ class FaultyTransport(httpx.BaseTransport):
     """Pass requests on to `inner`, each with the next fault of the plan; without faults once the plan is used up."""
 
     def __init__(self, inner: httpx.BaseTransport, plan: Iterable[Fault] = ()) -> None:
-        self._inner = inner
+        self.inner = inner
         self._plan: Iterator[Fault] = iter(tuple(plan))
         self._delayed: list[tuple[int, httpx.Request]] = []
-        self._last: httpx.Response | None = None
+        self.last_answer: httpx.Response | None = None
         self.requests: list[str] = []
         self.offline = False
 
@@ -58,7 +58,7 @@ class FaultyTransport(httpx.BaseTransport):
         self.offline = False
         held, self._delayed = self._delayed, []
         for _, request in reversed(held):
-            self._inner.handle_request(request)
+            self.inner.handle_request(request)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Let the request meet its fault."""
@@ -79,7 +79,7 @@ class FaultyTransport(httpx.BaseTransport):
         return self._after(fault, request, answer)
 
     def _pass(self, request: httpx.Request) -> httpx.Response:
-        answer = self._inner.handle_request(request)
+        answer = self.inner.handle_request(request)
         answer.read()
         return answer
 
@@ -89,7 +89,7 @@ class FaultyTransport(httpx.BaseTransport):
             if turns > 0:
                 self._delayed.append((turns - 1, request))
             else:
-                self._inner.handle_request(request)
+                self.inner.handle_request(request)
 
     def _before(self, fault: Fault, request: httpx.Request) -> httpx.Response | None:
         match fault:
@@ -116,13 +116,13 @@ class FaultyTransport(httpx.BaseTransport):
                 return httpx.Response(502, text="<html>", headers=HTML)
             case Fault.KEY_REFUSED:
                 return httpx.Response(401, json={"outcome": "not_allowed", "facts": {}})
-            case Fault.STALE_ANSWER if self._last is not None:
-                return _copy(self._last)
+            case Fault.STALE_ANSWER if self.last_answer is not None:
+                return _copy(self.last_answer)
             case _:
                 return None
 
     def _after(self, fault: Fault, request: httpx.Request, answer: httpx.Response) -> httpx.Response:
-        self._last = answer
+        self.last_answer = answer
         match fault:
             case Fault.LOSE_ANSWER:
                 raise httpx.ReadTimeout("lost on the way back", request=request)

@@ -137,8 +137,8 @@ def _lost_rows_untold() -> Iterator[None]:
 
 @mutant(
     "only the prefix that was acknowledged leaves the outbox",
-    harmless="an answer without an error covers its batch or is a stale one, which is refused before; with a GAP it does "
-    "not, and no till sends beyond the cursor of a server that has lost nothing (a restored server is not built)",
+    harmless="an answer without an error covers its batch or is a stale one, which is refused before; with a GAP it "
+    "does not, and no till sends beyond the cursor of a server that has lost nothing (a restored server is not built)",
 )
 def _all_that_was_sent_is_acknowledged() -> Iterator[None]:
     real = sync.push._settle

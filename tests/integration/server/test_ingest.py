@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, func, select
 
-from app.domain.ledger import Entry, encode_body, entry_hash, genesis
+from app.domain.ledger import CARRY, Entry, carry, encode_body, entry_hash, genesis, make_entry
 from app.store import projections
 from server.db.schema import ledger_entry, orders
 from server.services import ingest, sales
@@ -353,7 +353,16 @@ def _bodies(counter: Counter) -> dict[str, dict[str, Any]]:
         ),
         "lease_close": counter.told(lease="l1", used=0),
         "coupon_return": counter.told(coupon="k1", version=2),
+        "carry": carry(_earlier(counter)),
     }
+
+
+def _earlier(counter: Counter) -> Entry:
+    """Return a sale that the till made in an epoch before this one."""
+    basket = counter.basket("o9", "A")
+    lines, quote = counter.price(basket)
+    body = counter.sale_body(lines, quote, basket)
+    return make_entry(genesis("t1", 1), till_id="t1", epoch=1, seq=1, entry_id="earlier", kind="sale", data=body)
 
 
 @pytest.mark.parametrize("kind", ENTRY_KINDS)
@@ -368,4 +377,4 @@ def test_every_kind_of_entry_can_be_read_and_judged(counter: Counter, kind: str)
 def test_the_till_writes_the_kinds_that_the_wire_has() -> None:
     kinds = {value for name, value in vars(projections).items() if name.isupper() and isinstance(value, str)}
 
-    assert kinds == set(ENTRY_KINDS)
+    assert kinds | {CARRY} == set(ENTRY_KINDS)

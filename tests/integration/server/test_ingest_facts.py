@@ -443,5 +443,5 @@ def test_what_is_stored_names_its_finding(headquarters: Headquarters, counter: C
 
     assert stored == [
         (1, "OK", ""),
-        (2, "CONFLICT", "duplicate_order duplicate_order o1/t1-00000002"),
+        (2, "CONFLICT", "duplicate_order duplicate_order o1/t1-1-00000002"),
     ]

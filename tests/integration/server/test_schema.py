@@ -40,6 +40,10 @@ ROWS = (
     "INSERT INTO device (id, till_id, public_key, certificate, enrolled_at, replaced_at) "
     "VALUES ('d1', 't1', '', '', 0, NULL), ('d2', 't1', '', '', 0, 1)",
     "INSERT INTO enrolment_code (id, till_id, store_id, until_at, tries) VALUES ('n1', 't1', 's1', 0, 4)",
+    "INSERT INTO api_key (id, digest, scope, name, created_at) VALUES ('x1', 'a', 'till', 'x', 0), "
+    "('x2', 'b', 'till', 'x', 0)",
+    "INSERT INTO enrolment (id, till_id, epoch, key_id, from_epoch, from_state, known_seq, tail_seq, last_seq, "
+    "enrolled_at) VALUES ('n1', 't1', 2, 'x1', 1, 'OK', 0, 0, 0, 0), ('n2', 't1', 3, 'x2', 2, 'OK', 0, 0, 0, 0)",
     "INSERT INTO lease (id, till_id, epoch, account_id, qty, used, state, granted_at) "
     "VALUES ('l1', 't1', 1, 'stock:c1', 2, 1, 'OPEN', 0)",
     "INSERT INTO lease_coupon (coupon_id, lease_id, code) VALUES ('k8', 'l1', 'code8'), ('k9', 'l1', 'code9')",
@@ -80,7 +84,11 @@ REFUSED = {
     "one_live_use": "UPDATE redemption SET coupon_id = 'k1' WHERE order_id = 'o2'",
     "ck_product_price": "UPDATE product SET price_minor = -1 WHERE sku = 'food'",
     "uq_product_barcode": "UPDATE product SET barcode = '1' WHERE sku = 'toy'",
+    "ck_finding_state": "UPDATE finding SET state = 'LOST' WHERE key = 'a'",
+    "ck_finding_decided": "UPDATE finding SET state = 'DECIDED', decision = 'accept' WHERE key = 'a'",
     "uq_finding_kind_key": "UPDATE finding SET key = 'a' WHERE key = 'b'",
+    "uq_enrolment_key_id": "UPDATE enrolment SET key_id = 'x1' WHERE id = 'n2'",
+    "uq_enrolment_till_id_epoch": "UPDATE enrolment SET epoch = 2 WHERE id = 'n2'",
     "uq_feed_kind_key": "INSERT INTO feed (kind, key) SELECT kind, key FROM feed LIMIT 1",
     "uq_ledger_entry_entry_id": "UPDATE ledger_entry SET entry_id = 'e1' WHERE seq = 2",
     "ck_chain_one_chain": "UPDATE chain SET id = 2",
@@ -98,6 +106,7 @@ AT_THE_BOUNDARY = (
     "UPDATE account SET available = 0, held = 10 WHERE id = 'stock:c1'",
     "UPDATE coupon SET state = 'USED', order_id = 'o1' WHERE id = 'k1'",
     "UPDATE lease SET used = 2",
+    "UPDATE finding SET state = 'DECIDED', decision = 'accept', decided_by = 'x' WHERE key = 'a'",
     "UPDATE issue_chunk SET state = 'DONE', failed = 1",
     "UPDATE issue_task SET failed = 1",
     "UPDATE orders SET refunded_minor = 100 WHERE id = 'o1'",

@@ -18,6 +18,7 @@ from app.services.api import InterruptedKind
 from app.services.ports import LineTrouble
 from app.store import errors
 from resources.translations import LANGUAGES, load
+from server.services.remedies import BOOKS, KINDS, LOSERS, remedy, words_of
 from ui.words import Language, Words
 
 ROOT = Path(__file__).parents[3]
@@ -197,6 +198,8 @@ def composed_keys() -> set[str]:
     keys |= {f"cancel.{part}" for part in ("title", "text", "yes", "no")}
     keys |= {f"line.{trouble}" for trouble in LineTrouble}
     keys |= {f"trouble.{kind.key}" for kind in errors.StoreError.__subclasses__()}
+    keys |= {words_of(kind) for kind in (*KINDS, BOOKS)} | {f"loser.{loser}" for loser in LOSERS}
+    keys |= {f"remedy.{remedy(kind).proposal}" for kind in (*KINDS, BOOKS)}
     keys |= {"issue.repeated"}  # in the file of a batch issue's failures
     keys |= {f"state.{state}" for state in states} | {f"event.{event}" for event in events}
     return keys

@@ -1,0 +1,68 @@
+"""Recover a till's damaged or lost ledger: `pawtill recover --join PASS`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from app.services.ports import Busy, NotPaid, Offline, PaymentAnswer
+from app.services.system import SystemIds
+from app.services.till import Till
+from app.store.errors import LedgerLocked, StoreError
+from app.store.second_copy import SecondCopy
+from cli.exits import Exit, complain
+from cli.till_command import join_chain
+from cli.till_folder import TILL_FILE, NoSuchPass, copy_folder, make_folder, till_folder
+from sync.client import ServerClient
+from sync.engine import SyncEngine
+from sync.enrol import recover
+from ui.running_till import open_running_till
+
+
+class _NoTerminal:
+    """Take no cards: nothing is sold here."""
+
+    def charge(self, _payment_id: str, _kind: object, _amount_minor: int) -> PaymentAnswer:
+        return NotPaid("no terminal")
+
+    def query(self, _payment_id: str) -> PaymentAnswer:
+        return NotPaid("no terminal")
+
+
+def run_recover(data_dir: Path | None, *, join: Path, copy: Path | None) -> int:
+    """Build a sound ledger from what is left, in a new epoch, and put it in place; the damaged file is kept."""
+    folder = till_folder(data_dir)
+    try:
+        make_folder(folder)
+        granted = join_chain(folder, join)
+    except NoSuchPass as error:
+        complain(str(error))
+        return Exit.CANNOT_START
+    except OSError as error:
+        complain(f"{folder} cannot be used: {error.strerror or error}")
+        return Exit.CANNOT_START
+
+    @contextmanager
+    def opened(file: Path) -> Iterator[tuple[Till, SyncEngine, ServerClient]]:
+        with open_running_till(file, granted, payments=_NoTerminal()) as running:
+            yield running.till, running.engine, running.client
+
+    joined = granted.joined
+    kept = copy or copy_folder(folder)
+    second = SecondCopy(kept, joined.till_id) if kept else None
+    who = (joined.till_id, joined.store_id)
+    try:
+        begun = recover(folder / TILL_FILE, opened, who=who, copy=second, new_id=SystemIds().new())
+    except LedgerLocked as error:
+        complain(str(error))
+        return Exit.DATA_IN_USE
+    except (Offline, Busy) as trouble:
+        complain(f"head office was not asked ({trouble}): nothing has changed here; try again when it can be reached")
+        return Exit.UNAVAILABLE
+    except (StoreError, OSError) as error:
+        complain(str(error))
+        return Exit.UNAVAILABLE
+    if begun is not None:
+        rest = "" if begun.whole else " Something of the old ledger is missing: headquarters has a finding of it."
+        print(f"Epoch {begun.epoch}: {begun.carried} entries are carried over.{rest}")
+    print("Recovered. The damaged file is kept beside the new one; start the till: pawtill till")
+    return Exit.OK
