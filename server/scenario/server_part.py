@@ -11,6 +11,7 @@ from sqlalchemy import URL
 from app.domain.ports import Clock, Ids
 from app.domain.refusals import Refusal
 from app.services.ports import Offline
+from server.chain_key import FILE_NAME as CHAIN_KEY_FILE
 from server.code_key import FILE_NAME as CODE_KEY_FILE
 from server.http.app import create_app
 from server.opening import open_services
@@ -25,7 +26,7 @@ ADDRESS = "http://server"
 
 
 def make_template(folder: Path, clock: Clock, ids: Ids) -> FastAPI:
-    """Make an empty, migrated database with its code key, to be copied for each scenario: migrating takes longer.
+    """Make an empty, migrated database with its keys, to be copied for each scenario: migrating takes longer.
 
     Returns the HTTP application, which holds no state of its own: making its 40 routes takes longer than a scenario.
     """
@@ -48,7 +49,8 @@ class ServerPart(httpx.BaseTransport):
     def __init__(
         self, folder: Path, template: Path, *, where: Path | URL, app: FastAPI, clock: Clock, ids: Ids, redis: RedisPart
     ) -> None:
-        shutil.copy(template / CODE_KEY_FILE, folder / CODE_KEY_FILE)
+        for name in (CODE_KEY_FILE, CHAIN_KEY_FILE):
+            shutil.copy(template / name, folder / name)
         if isinstance(where, Path):
             shutil.copy(template / DATABASE, where)
         self._where, self._folder, self._clock, self._ids = where, folder, clock, ids
