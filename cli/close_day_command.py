@@ -2,23 +2,13 @@
 
 from pathlib import Path
 
-from app.domain.tenders import TenderType
-from app.services.ports import Busy, NoAnswer, NotPaid, Offline, PaymentAnswer
+from app.services.ports import Busy, Offline
 from app.store.errors import StoreError
 from cli.exits import Exit, complain
+from cli.no_terminal import NoTerminal
 from cli.till_command import EXITS, find_pass
 from cli.till_folder import TILL_FILE, NoSuchPass, till_folder
 from ui.running_till import RunningTill, open_running_till
-
-
-class _NoTerminal:
-    """Take no money: nothing is sold here."""
-
-    def charge(self, payment_id: str, kind: TenderType, amount_minor: int) -> PaymentAnswer:
-        return NotPaid("no terminal")
-
-    def query(self, payment_id: str) -> PaymentAnswer:
-        return NoAnswer()
 
 
 def run_close_day(data_dir: Path | None) -> int:
@@ -29,7 +19,7 @@ def run_close_day(data_dir: Path | None) -> int:
     folder = till_folder(data_dir)
     try:
         granted = find_pass(folder)
-        with open_running_till(folder / TILL_FILE, granted, payments=_NoTerminal()) as running:
+        with open_running_till(folder / TILL_FILE, granted, payments=NoTerminal()) as running:
             return _close(running)
     except (NoSuchPass, ValueError) as error:
         complain(str(error))

@@ -5,13 +5,24 @@ from pathlib import Path
 from app.domain.refusals import Refusal
 from app.services.ports import Busy, Offline
 from app.services.secrets import Vault
+from app.store.errors import StoreError
 from cli.exits import Exit, complain
-from cli.till_folder import INSECURE_ZH, NoSuchPass, make_folder, read_joined, till_folder, write_joined
+from cli.no_terminal import NoTerminal
+from cli.till_command import EXITS, find_pass, go_on
+from cli.till_folder import (
+    INSECURE_ZH,
+    TILL_FILE,
+    NoSuchPass,
+    make_folder,
+    read_joined,
+    till_folder,
+    write_joined,
+)
 from sync.client import ServerClient
 from sync.enrolling import Enrolled, enrol, new_attempt
 from sync.enrolment import LATE_CODE, NO_MORE_TRIES, USED_CODE, WRONG_CODE, read_code
 from sync.trust import may_be_plain, unknown_yet
-from ui.running_till import Joined
+from ui.running_till import Joined, open_running_till
 
 ANSWER_S = 30.0
 """A person waits for this once; a code is stretched slowly on purpose."""
@@ -63,6 +74,20 @@ def enrol_till(data_dir: Path | None, *, till_id: str, server: str, code: str) -
         complain(f"{folder} or {server} cannot be used: {error}")
         return Exit.CANNOT_START
     print(f"Enrolled: till {till_id} in store {enrolled.store_id}. Open it: pawtill till")
+    return _go_on(folder) if (folder / TILL_FILE).exists() else Exit.OK
+
+
+def _go_on(folder: Path) -> int:
+    """Let a till that has a ledger go on by its new key, in a new epoch where the server wants one."""
+    try:
+        with open_running_till(folder / TILL_FILE, find_pass(folder), payments=NoTerminal()) as running:
+            if running.till.status().damaged:
+                complain("its ledger is damaged or cut short: pawtill recover / 账本已损坏，请运行 pawtill recover")
+                return Exit.DAMAGED_DATA
+            go_on(running)
+    except StoreError as error:
+        complain(str(error))
+        return EXITS.get(error.key, Exit.UNAVAILABLE)
     return Exit.OK
 
 

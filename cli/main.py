@@ -100,7 +100,10 @@ def till(
 @app.command()
 def recover(
     *,
-    join: Annotated[Path, typer.Option(help="A new till pass from `pawtill add-till`: it opens a new epoch.")],
+    join: Annotated[
+        Path | None,
+        typer.Option(help="A new till pass from `pawtill add-till`; none where the till enrolled anew."),
+    ] = None,
     copy: Annotated[
         Path | None, typer.Option(help="The folder of the second copy; default: the one remembered.")
     ] = None,

@@ -1,16 +1,17 @@
-"""Recover a till's damaged or lost ledger: `pawtill recover --join PASS`."""
+"""Recover a till's damaged or lost ledger: `pawtill recover`, behind a new enrolment or with a new pass."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.services.ports import Busy, NotPaid, Offline, PaymentAnswer
+from app.services.ports import Busy, Offline
 from app.services.system import SystemIds
 from app.services.till import Till
 from app.store.errors import LedgerLocked, StoreError
 from app.store.second_copy import SecondCopy
 from cli.exits import Exit, complain
-from cli.till_command import join_chain
+from cli.no_terminal import NoTerminal
+from cli.till_command import find_pass, join_chain
 from cli.till_folder import TILL_FILE, NoSuchPass, copy_folder, make_folder, till_folder
 from sync.client import ServerClient
 from sync.engine import SyncEngine
@@ -18,22 +19,12 @@ from sync.enrol import recover
 from ui.running_till import open_running_till
 
 
-class _NoTerminal:
-    """Take no cards: nothing is sold here."""
-
-    def charge(self, _payment_id: str, _kind: object, _amount_minor: int) -> PaymentAnswer:
-        return NotPaid("no terminal")
-
-    def query(self, _payment_id: str) -> PaymentAnswer:
-        return NotPaid("no terminal")
-
-
-def run_recover(data_dir: Path | None, *, join: Path, copy: Path | None) -> int:
+def run_recover(data_dir: Path | None, *, join: Path | None, copy: Path | None) -> int:
     """Build a sound ledger from what is left, in a new epoch, and put it in place; the damaged file is kept."""
     folder = till_folder(data_dir)
     try:
         make_folder(folder)
-        granted = join_chain(folder, join)
+        granted = join_chain(folder, join) if join is not None else find_pass(folder)
     except NoSuchPass as error:
         complain(str(error))
         return Exit.CANNOT_START
@@ -43,7 +34,7 @@ def run_recover(data_dir: Path | None, *, join: Path, copy: Path | None) -> int:
 
     @contextmanager
     def opened(file: Path) -> Iterator[tuple[Till, SyncEngine, ServerClient]]:
-        with open_running_till(file, granted, payments=_NoTerminal()) as running:
+        with open_running_till(file, granted, payments=NoTerminal()) as running:
             yield running.till, running.engine, running.client
 
     joined = granted.joined

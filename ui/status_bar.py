@@ -49,7 +49,8 @@ class StatusBar(QFrame):
             self._draw_counts(status)
         self._set("till", words.text("status.till", store=chain.store_id, till=chain.till_id))
         self._set("person", self._counter.operator)
-        self._set("clock", words.clock(self._clock.now()))
+        time, unsure = words.clock(self._clock.now()), status is not None and bool(status.clock_unsure)
+        self._set("clock", words.text("status.clock_unsure", time=time) if unsure else time, warn=unsure)
 
     def _draw_line(self, status: TillStatus) -> None:
         words = self._words

@@ -379,6 +379,7 @@ class TillStatus:
     `last_sync_at` None = never. `damaged` says why this till sells nothing ("" = it is sound); the counts are None
     where a damaged file could not be read. `trouble` is what keeps the till from syncing until a person sees to it.
     `copy_lag` counts the entries that are on this disk alone, None where there is no second one.
+    `clock_unsure` says why our clock is in doubt (`Meta.clock_doubt`); `clock_offset_ms` is the server's less ours.
     """
 
     online: bool
@@ -389,3 +390,5 @@ class TillStatus:
     damaged: str = ""
     trouble: LineTrouble | None = None
     copy_lag: int | None = None
+    clock_unsure: str = ""
+    clock_offset_ms: int = 0

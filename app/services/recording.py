@@ -2,7 +2,7 @@
 
 Bodies of schema 1. Beyond what the server needs, an entry says what the till itself will have to know when it has
 nothing else: the digest of what was asked for (a repeat is known after a rebuild too), and for a payment without an
-answer everything that its sale will need.
+answer everything that its sale will need. One that was made while the till's clock was in doubt says so.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from app.domain.ledger import Entry
 from app.domain.receipt_number import ReceiptNumber
 from app.domain.states import OrderState
 from app.services.parts import Parts
-from app.store import coupons, orders, projections, rights
+from app.store import coupons, meta, orders, projections, rights
 from app.store.ledger import Stamp, Tail
 from app.store.orders import OrderRow, RefundRow
 from app.store.rights import LeaseRow
@@ -39,6 +39,8 @@ def _told(parts: Parts, now: datetime) -> Body:
 
 def _append(tx: Connection, parts: Parts, kind: str, *, body: Body, now: datetime, tail: Tail | None = None) -> Entry:
     stamp = Stamp(parts.ids.new(), now, parts.operator)
+    if doubt := meta.load(tx).clock_doubt(now):
+        body = {**body, "clock_unsure": doubt}
     return parts.database.ledger.append(tx, kind, body, stamp=stamp, tail=tail)
 
 

@@ -170,7 +170,7 @@ def status(parts: Parts) -> TillStatus:
     try:
         with database.read() as conn:
             pending, parked = database.ledger.counts(conn)
-            last_sync_at = meta.load(conn).last_sync_at
+            known = meta.load(conn)
     except StoreError:
         return TillStatus(
             head_office.online,
@@ -181,14 +181,16 @@ def status(parts: Parts) -> TillStatus:
             damaged=database.damaged,
             trouble=head_office.trouble,
         )
-    since = None if head_office.online else head_office.offline_since or last_sync_at
+    since = None if head_office.online else head_office.offline_since or known.last_sync_at
     return TillStatus(
         head_office.online,
         since,
         pending,
         parked_count=parked,
-        last_sync_at=last_sync_at,
+        last_sync_at=known.last_sync_at,
         damaged=database.damaged,
         trouble=head_office.trouble,
         copy_lag=database.copy_lag,
+        clock_unsure=known.clock_doubt(parts.now()),
+        clock_offset_ms=known.clock_offset_ms,
     )

@@ -8,6 +8,8 @@ from sqlalchemy import Connection
 
 from app.store.driver import run, run_each
 
+CLOCK_TRUSTED_FOR = timedelta(hours=72)
+
 
 @dataclass(frozen=True, slots=True)
 class Meta:
@@ -53,6 +55,18 @@ class Meta:
         already been told: a clock that goes back revives nothing (REQUIREMENTS D6).
         """
         return max(now + timedelta(milliseconds=self.clock_offset_ms), instant(self.time_floor_ms))
+
+    def clock_doubt(self, now: datetime) -> str:
+        """Say why this till's clock is not to be trusted, for people and for its entries; "" = it is fine.
+
+        Nothing is decided by it. `never_checked`: no sync yet; `set_back`: it is behind what the server told;
+        `long_unchecked`: the last comparison is more than `CLOCK_TRUSTED_FOR` ago, or so it seems.
+        """
+        if self.last_sync_at is None:
+            return "never_checked"
+        if now + timedelta(milliseconds=self.clock_offset_ms) < instant(self.time_floor_ms):
+            return "set_back"
+        return "long_unchecked" if self.corrected(now) - self.last_sync_at > CLOCK_TRUSTED_FOR else ""
 
 
 _NAMES = frozenset(field.name for field in fields(Meta))

@@ -19,6 +19,7 @@ _GIB, _MIB = 2**30, 2**20
 WARN_BYTES, LOW_BYTES, STOP_BYTES = _GIB, 200 * _MIB, 50 * _MIB
 """Below the first a person should make room, below the second a till takes on nothing new, below the third it sells
 nothing (PROTOCOL 6.4)."""
+CLOCK_APART_S = 60
 _BUSY_S = 1.0
 
 
@@ -100,6 +101,9 @@ def _till(connection: Connection) -> Iterator[Check]:
     if last is None:
         yield note("Last sync", "never")
     else:
+        offset_s = meta.get("clock_offset_ms", 0) / 1000
+        tell = fine if abs(offset_s) < CLOCK_APART_S else note
+        yield tell("Clock", f"{offset_s:+.1f} s: head office's clock less this till's, at the last sync")
         yield fine("Last sync", f"{datetime.fromtimestamp(last / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC")
 
 

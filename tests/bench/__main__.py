@@ -20,6 +20,7 @@ BENCHES = {
     "scan": "a scan at the till, 100,000 products and 1,000,000 coupons",
     "best_combination": "the best of 50 coupons on 50 lines, exact",
     "sync": "pushes of 200 entries over HTTP against bare inserts of the same rows",
+    "catch_up": "a till 90 days offline catches up, against bare inserts of the same rows",
     "flash_sale": "claims of a hot campaign over HTTP, against the ways of other shops",
     "batch_issue": "a batch issue in chunks against bare inserts of the same rows",
 }

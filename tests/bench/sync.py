@@ -44,7 +44,7 @@ def run(quick: bool) -> dict[str, float]:
     rounds = WARM_UP + (4 if quick else 40)
     with tempfile.TemporaryDirectory(prefix="pawtill-bench-") as name:
         folder = Path(name)
-        granted = _found(folder / "server")
+        granted = found_chain(folder / "server")
         with ServerProcess(folder / "server", PLAIN) as server:
             joined = Joined(server.url, TILL_ID, STORE_ID)
             till = open_running_till(folder / "till.db", TillPass(joined, granted), payments=NoTerminal())
@@ -64,7 +64,7 @@ def run(quick: bool) -> dict[str, float]:
     }
 
 
-def _found(data_dir: Path) -> Secrets:
+def found_chain(data_dir: Path) -> Secrets:
     """Found a chain with a store, a till and goods; return the till's secrets."""
     services = open_services(data_dir / "server.db", clock=SystemClock(), ids=SystemIds())
     with closing(services.database):
@@ -84,11 +84,11 @@ def _found(data_dir: Path) -> Secrets:
 def _take_turns(running: RunningTill, books: Books, rounds: int) -> tuple[list[float], list[float], Rows]:
     """Push and insert in turn; every other round the insert, of the push before, goes first."""
     chance, pushes, inserts = random.Random(3), list[float](), list[float]()
-    _sell(running.till, chance)
+    sell(running.till, ENTRIES, chance)
     _push(running)
     for turn in range(rounds):
         rows = books.new_rows()
-        _sell(running.till, chance)
+        sell(running.till, ENTRIES, chance)
         if turn % 2:
             pushes.append(time_ms(partial(_push, running)))
         inserts.append(time_ms(partial(books.insert, rows)))
@@ -97,8 +97,10 @@ def _take_turns(running: RunningTill, books: Books, rounds: int) -> tuple[list[f
     return pushes, inserts, rows
 
 
-def _sell(till: Till, chance: random.Random) -> None:
-    for _ in range(ENTRIES):
+def sell(till: Till, count: int, chance: random.Random | None = None) -> None:
+    """Sell so many orders of one to three lines."""
+    chance = chance or random.Random(3)
+    for _ in range(count):
         lines = tuple(
             BasketLine(f"SKU-{chance.randrange(PRODUCTS)}", MILLI * chance.randint(1, 3))
             for _ in range(chance.randint(1, 3))

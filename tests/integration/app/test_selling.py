@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -10,6 +11,8 @@ from app.domain.quote import Quote
 from app.domain.refusals import Refusal
 from app.domain.tenders import Tender, TenderType
 from app.services.api import Cancelled, OpenOrder, PaidOrder
+from app.store import meta
+from app.store.meta import instant_ms
 from tests.fakes.shop import K1, K2, Shop, basket, card, cash, value
 
 
@@ -423,3 +426,16 @@ def test_a_first_order_promotion_counts_sales_that_the_server_has_not_seen(shop:
     second = shop.sell("o2", "A", member="m1")
 
     assert (first.quote.payable_minor, second.quote.payable_minor) == (9_000, 10_000)
+
+
+def test_an_entry_made_by_a_clock_in_doubt_says_so_and_sells_all_the_same(shop: Shop) -> None:
+    with shop.till.database.write() as tx:
+        meta.put(tx, last_sync_at_ms=instant_ms(shop.clock.at), time_floor_ms=instant_ms(shop.clock.at))
+    shop.sell("sure", "A")
+    shop.clock.at -= timedelta(days=400)
+    shop.sell("unsure", "A")
+
+    with shop.till.database.read() as conn:
+        told = [entry.read().get("clock_unsure") for entry, _ in shop.till.database.ledger.every(conn)]
+    assert told == [None, "set_back"]
+    assert shop.till.status().clock_unsure == "set_back"

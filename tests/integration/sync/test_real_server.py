@@ -327,3 +327,19 @@ def test_a_process_killed_between_answer_and_cursor_sends_again_and_is_booked_on
     assert before == ({"PENDING"}, 5)
     assert (report.pushed, report.pending) == (5, 0)
     assert_both_are_one(shop)
+
+
+def test_a_till_that_was_ninety_days_offline_catches_up_whole_and_in_bounded_requests(shop: Shop) -> None:
+    """Its figure against bare inserts is `run.py bench catch_up`."""
+    for day in range(90):
+        for number in range(5):
+            shop.sell(f"d{day}n{number}")
+        shop.office_side.clock.at += timedelta(days=1)
+    shop.line.requests.clear()
+
+    report = shop.engine.run_once()
+
+    assert (report.pushed, report.conflicts, report.pending, report.differences) == (450, 0, 0, ())
+    assert shop.line.requests.count("/v1/sync/push") == 3
+    assert_both_are_one(shop)
+    assert shop.findings() == []

@@ -110,6 +110,26 @@ def test_an_entry_that_flipped_is_lost_and_found_and_all_others_are_saved(chain:
     assert violations(chain.hq) == []
 
 
+def test_behind_a_page_that_cannot_be_read_the_rest_is_saved(chain: Chain, station: Station) -> None:
+    station.line.offline = True
+    for number in range(7, 30):
+        station.sell(f"o{number}")
+    station.line.offline = False
+    station.close()
+    data = bytearray(station.path.read_bytes())
+    page = data.rindex(b'"order":"o15"') // 4096 * 4096
+    data[page : page + 8] = b"\xff" * 8
+    station.path.write_bytes(bytes(data))
+    station.open()
+
+    mend(station, None)
+    station.sync()
+
+    assert states(chain, "o1", "o29") == ["PAID", "PAID"]
+    assert findings(chain.hq)["tail_lost"] == 1
+    assert violations(chain.hq) == []
+
+
 def test_the_second_copy_gives_what_the_file_has_lost(chain: Chain, station: Station, copy: SecondCopy) -> None:
     copied = copy.catch_up(station.till.database)
     flip_a_sale(station, b'"order":"o5"')
@@ -224,6 +244,9 @@ def test_a_till_that_is_open_is_not_recovered_under_its_feet(chain: Chain, stati
     with pytest.raises(LedgerLocked):
         go_on(station, None)
 
+    assert sorted(file.name for file in station.path.parent.iterdir() if "till.db." in file.name) == ["till.db.lock"]
+    assert chain.hq.call("GET", "/v1/findings", status=200)["open"] == {}
+
 
 # ------------------------------------------------------------------ the second copy
 
@@ -246,6 +269,17 @@ def test_half_a_line_is_written_anew(station: Station, copy: SecondCopy, cut: in
     copy.catch_up(db)
     whole = copy.path.read_bytes()
     copy.path.write_bytes(whole[:-cut])
+
+    copy.catch_up(db)
+
+    assert copy.path.read_bytes() == whole
+
+
+def test_what_is_no_line_at_the_end_is_cut_off(station: Station, copy: SecondCopy) -> None:
+    db = station.till.database
+    copy.catch_up(db)
+    whole = copy.path.read_bytes()
+    copy.path.write_bytes(whole + b"\0" * 9000)
 
     copy.catch_up(db)
 

@@ -160,6 +160,26 @@ def test_a_coupon_is_at_home_again_where_it_was(chain: Chain, station: Station) 
     assert violations(chain.hq) == []
 
 
+def test_an_older_home_that_is_told_again_takes_nothing_back(chain: Chain, station: Station) -> None:
+    """The coupon went home and to another till since: the greater version wins, whoever tells first."""
+    app, other = chain.hq.new_key("app"), chain.station("t2")
+    claim = {"request": "q1", "campaign": "c1", "member": "m1"}
+    coupon = chain.hq.call("POST", "/v1/claims", claim, key=app, status=201)["coupon"]
+    station.sync()
+    station.till.take_home(coupon)
+    station.till.return_home(coupon)
+    station.sync()
+    other.sync()
+    other.till.take_home(coupon)
+    chain.go_back_to(chain.keep_a_copy())
+
+    station.sync()
+    other.sync()
+
+    assert chain.hq.call("GET", f"/v1/coupons/{coupon}", status=200)["home"] == "t2"
+    assert violations(chain.hq) == []
+
+
 def test_a_till_that_will_never_tell_is_written_off_by_name(chain: Chain, station: Station) -> None:
     chain.station("t2").sync()
     backup = chain.keep_a_copy()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from app.store.meta import Meta, instant, instant_ms
 
 NOW = datetime(2026, 6, 1, 4, 0, tzinfo=UTC)
@@ -29,3 +31,20 @@ def test_instants_survive_the_way_through_milliseconds() -> None:
     exact = NOW + timedelta(milliseconds=123)
 
     assert instant(instant_ms(exact)) == exact
+
+
+SYNCED = Meta(last_sync_at_ms=instant_ms(NOW), time_floor_ms=instant_ms(NOW))
+
+
+@pytest.mark.parametrize(
+    ("known", "later", "doubt"),
+    [
+        (Meta(), timedelta(0), "never_checked"),
+        (SYNCED, timedelta(0), ""),
+        (SYNCED, timedelta(hours=72), ""),
+        (SYNCED, timedelta(hours=72, milliseconds=1), "long_unchecked"),
+        (SYNCED, timedelta(milliseconds=-1), "set_back"),
+    ],
+)
+def test_a_clock_is_in_doubt_where_nobody_can_vouch_for_it(known: Meta, later: timedelta, doubt: str) -> None:
+    assert known.clock_doubt(NOW + later) == doubt

@@ -65,7 +65,6 @@ def _enrolment() -> None:
         sa.Column("last_seq", sa.BigInteger(), nullable=False),
         sa.Column("enrolled_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["till_id"], ["till.id"], name=op.f("fk_enrolment_till_id")),
-        sa.ForeignKeyConstraint(["key_id"], ["api_key.id"], name=op.f("fk_enrolment_key_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_enrolment")),
         sa.UniqueConstraint("key_id", name=op.f("uq_enrolment_key_id")),
         sa.UniqueConstraint("till_id", "epoch", name=op.f("uq_enrolment_till_id_epoch")),
