@@ -56,9 +56,9 @@ def at_chain(
         opened = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
         services = with_authority(opened, settings)
     except DataDirInUse as error:
-        address = _address(settings, url)
-        answer = _ask(settings, address, store=store, there=there)
+        answer = _ask(settings, url, store=store, there=there)
         if answer is None:
+            address = own_address(settings, url)
             complain(f"{error} and gives no answer on {address}; stop it first, or name its address with --url")
             raise NoChain(Exit.DATA_IN_USE) from None
         if isinstance(answer, Refusal):
@@ -99,7 +99,7 @@ def is_address(url: str) -> bool:
     return True
 
 
-def _address(settings: Settings, url: str) -> str:
+def own_address(settings: Settings, url: str) -> str:
     """Return where the server of this machine listens: headquarters' key is not sent through any network."""
     if urlsplit(url).hostname in {"127.0.0.1", "localhost", "::1"}:
         return url
@@ -112,13 +112,21 @@ def own_trust(settings: Settings) -> ssl.SSLContext | None:
     return pinned(file.read_text("utf-8")) if file.exists() else None
 
 
+def own_line(settings: Settings, url: str = "") -> ServerClient:
+    """Open a line to the server that runs on this folder, as headquarters; `url` counts where it names this machine.
+
+    Raises OSError where the folder has no key of headquarters.
+    """
+    key = (settings.folder / HEADQUARTERS_KEY_FILE).read_text("utf-8").strip()
+    return ServerClient(own_address(settings, url), key, trust=own_trust(settings), answer_timeout_s=ANSWER_S)
+
+
 def _ask(
-    settings: Settings, address: str, *, store: str, there: Callable[[ServerClient], Json | Refusal]
+    settings: Settings, url: str, *, store: str, there: Callable[[ServerClient], Json | Refusal]
 ) -> Json | Refusal | None:
     """Let the running server do it; None where it does not answer, or does not take the folder's key."""
     try:
-        key = (settings.folder / HEADQUARTERS_KEY_FILE).read_text("utf-8").strip()
-        with ServerClient(address, key, trust=own_trust(settings), answer_timeout_s=ANSWER_S) as client:
+        with own_line(settings, url) as client:
             answer = there(client)
             if isinstance(answer, Refusal) and answer.facts.get("kind") == "store":
                 client.put(f"/v1/stores/{quote(store, safe='')}", {})

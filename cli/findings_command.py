@@ -12,12 +12,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.domain.money import Currency
 from app.domain.refusals import RefusalCode
 from app.services.ports import Busy, Offline
+from cli.chain_door import own_line
 from cli.data_trouble import explain
 from cli.exits import Exit, complain
 from resources.translations import load
 from server.code_key import CodeKeyDiffers, CodeKeyMissing
 from server.db.errors import DatabaseTrouble, DataDirInUse
-from server.opening import HEADQUARTERS_KEY_FILE, open_services
+from server.opening import open_services
 from server.services import findings
 from server.services.answers import Answer, ok
 from server.services.context import Actor, NotProvisioned
@@ -124,8 +125,7 @@ def _ask_here(settings: Settings, here: Callable[[Services], Answer]) -> Answer:
 def _ask_server(settings: Settings, there: Callable[[ServerClient], Any]) -> Answer | None:
     """Ask the server of this machine; None where it does not answer, or does not take the folder's key."""
     try:
-        key = (settings.folder / HEADQUARTERS_KEY_FILE).read_text("utf-8").strip()
-        with ServerClient(f"http://127.0.0.1:{settings.port}", key) as client:
+        with own_line(settings) as client:
             answer = there(client)
     except (OSError, Offline, Busy):
         return None

@@ -147,7 +147,7 @@ Confirm = Annotated[
     str | None,
     typer.Option(help="The till's id again, where nobody is to be asked; what it has is shown all the same."),
 ]
-OfficeUrl = Annotated[str, typer.Option(help="Where the server of this machine listens, if it runs.")]
+OfficeUrl = Annotated[str, typer.Option(help="Where the server of this machine listens; default: on its port.")]
 
 
 @app.command()
@@ -157,7 +157,7 @@ def strand(
     reason: Reason,
     confirm: Confirm = None,
     data_dir: DataDir = None,
-    url: OfficeUrl = DEFAULT_URL,
+    url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """Declare a till lost: its rights are set aside for what it may still tell. Shows them, and asks first."""
@@ -171,7 +171,7 @@ def reclaim(
     reason: Reason,
     confirm: Confirm = None,
     data_dir: DataDir = None,
-    url: OfficeUrl = DEFAULT_URL,
+    url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """Take the rights of a lost till back at once, at a risk. Shows them, and asks first."""
@@ -198,7 +198,7 @@ def found(
     *,
     reason: Reason,
     data_dir: DataDir = None,
-    url: OfficeUrl = DEFAULT_URL,
+    url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """Lend to a till again that had been declared lost."""

@@ -8,8 +8,9 @@ from urllib.parse import quote
 from sqlalchemy import Connection
 
 from app.domain.refusals import Refusal
+from cli.chain_door import own_line
 from server.db.errors import DataDirInUse
-from server.opening import HEADQUARTERS_KEY_FILE, open_services
+from server.opening import open_services
 from server.services import lost_tills
 from server.services.answers import Answer, refused
 from server.services.context import Actor, Context
@@ -45,8 +46,7 @@ def open_office(settings: Settings, url: str) -> Iterator[Office]:
     try:
         services = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
     except DataDirInUse:
-        key = (settings.folder / HEADQUARTERS_KEY_FILE).read_text("utf-8").strip()
-        with ServerClient(url, key) as client:
+        with own_line(settings, url) as client:
             yield _ByServer(client)
         return
     try:

@@ -173,8 +173,8 @@ def test_an_older_home_that_is_told_again_takes_nothing_back(chain: Chain, stati
     other.till.take_home(coupon)
     chain.go_back_to(chain.keep_a_copy())
 
-    station.sync()
     other.sync()
+    station.sync()
 
     assert chain.hq.call("GET", f"/v1/coupons/{coupon}", status=200)["home"] == "t2"
     assert violations(chain.hq) == []

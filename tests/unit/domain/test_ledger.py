@@ -5,7 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from app.domain.ledger import SCHEMA, Entry, encode_body, entry_hash, genesis, make_entry, verifies
+from app.domain.ledger import (
+    CARRY,
+    SCHEMA,
+    Entry,
+    carried,
+    carried_id,
+    carry,
+    encode_body,
+    entry_hash,
+    genesis,
+    make_entry,
+    original,
+    verifies,
+)
 
 FIRST = make_entry(genesis("t1", 1), till_id="t1", epoch=1, seq=1, entry_id="e1", kind="sale", data={"order": "o1"})
 
@@ -78,3 +91,29 @@ def test_neighbouring_fields_cannot_be_shifted_into_each_other() -> None:
         return entry_hash(b"", till_id="t1", epoch=1, seq=1, entry_id=entry_id, kind=kind, body=b"")
 
     assert hashed("ab", "c") != hashed("a", "bc")
+
+
+def test_what_is_carried_is_the_entry_itself_to_the_last_byte() -> None:
+    keys = {"till_id": "t1", "epoch": 2, "seq": 1, "entry_id": carried_id("e1", 2), "kind": CARRY}
+    wrapper = make_entry(genesis("t1", 2), **keys, data=carry(FIRST))  # type: ignore[arg-type]
+
+    assert original(wrapper, "t1") == FIRST
+    assert original(FIRST, "t1") is FIRST
+    assert carried_id("e1", 2) != carried_id("e1", 3) != carried_id("e2", 3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seq": 2}, {"epoch": 2}, {"entry": "e2"}, {"body": "e30="}, {"body": "no"}, {"hash": "00" * 32}, {"hash": "x"}],
+    ids=str,
+)
+def test_what_was_changed_on_its_way_is_not_carried(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError):
+        carried(carry(FIRST) | change, "t1")
+
+
+def test_an_entry_of_another_till_or_a_carrier_is_not_carried() -> None:
+    with pytest.raises(ValueError, match="not what was written"):
+        carried(carry(FIRST), "t2")
+    with pytest.raises(ValueError, match="not what was written"):
+        carried(carry(FIRST) | {"kind": CARRY}, "t1")
