@@ -100,12 +100,13 @@ def _bring_home(parts: Parts, keeper: Keeper) -> int:
         if not coupons.any_to_bring_home(conn, parts.store_id, instant_ms(site.now)):
             return 0
     brought = leasing.bring_home(parts)
-    if not brought:
-        keeper.resting_since = now
-    if isinstance(brought, Refusal):
+    if isinstance(brought, Refusal) and brought.code in _STOPS:
         keeper.looked_at = -1
         return 0
-    return brought
+    count = 0 if isinstance(brought, Refusal) else brought
+    if not count:
+        keeper.resting_since = now
+    return count
 
 
 def _is_closed(site: Site) -> bool:
