@@ -155,6 +155,12 @@ def test_a_code_for_a_till_of_another_store_is_refused(tmp_path: Path) -> None:
     assert (ended.code, "stands in store s" in ended.complained) == (Exit.FOUND_SOMETHING, True)
 
 
+def _furnish(server: tuple[Path, str]) -> None:
+    with own_line(server_settings(data_dir=server[0]), server[1]) as headquarters:
+        goods = [{"sku": "FOOD", "price": "5.00", "name": "Food"}]
+        headquarters.post("/v1/products", goods)  # type: ignore[arg-type] - the one route that takes a list
+
+
 def _sell(folder: Path, order_id: str) -> None:
     with open_running_till(folder / TILL_FILE, find_pass(folder), payments=NoTerminal()) as running:
         running.engine.run_once()
@@ -166,9 +172,7 @@ def _sell(folder: Path, order_id: str) -> None:
 def test_a_till_whose_disk_was_set_back_goes_on_behind_a_new_enrolment(
     server: tuple[Path, str], tmp_path: Path
 ) -> None:
-    with own_line(server_settings(data_dir=server[0]), server[1]) as headquarters:
-        goods = [{"sku": "FOOD", "price": "5.00", "name": "Food"}]
-        headquarters.post("/v1/products", goods)  # type: ignore[arg-type] - the one route that takes a list
+    _furnish(server)
     till = tmp_path / "till"
     _enrol(server, till, "R4", _code(server, "R4"))
     _sell(till, "o1")
@@ -181,3 +185,19 @@ def test_a_till_whose_disk_was_set_back_goes_on_behind_a_new_enrolment(
 
     assert (ended.code, "Epoch 2" in ended.said) == (Exit.OK, True), ended.complained
     _sell(till, "o3")
+
+
+def test_a_damaged_ledger_is_recovered_behind_a_new_enrolment(server: tuple[Path, str], tmp_path: Path) -> None:
+    _furnish(server)
+    _enrol(server, tmp_path, "R5", _code(server, "R5"))
+    _sell(tmp_path, "o5")
+    data = bytearray((tmp_path / TILL_FILE).read_bytes())
+    data[4096:8192] = bytes(4096)
+    (tmp_path / TILL_FILE).write_bytes(bytes(data))
+
+    enrolled = _enrol(server, tmp_path, "R5", _code(server, "R5"))
+    recovered = pawtill_here("recover", "--data-dir", tmp_path)
+
+    assert (enrolled.code, "pawtill recover" in enrolled.complained) == (Exit.DAMAGED_DATA, True)
+    assert (recovered.code, "Epoch 2" in recovered.said) == (Exit.OK, True), recovered.complained
+    _sell(tmp_path, "o6")
