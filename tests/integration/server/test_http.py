@@ -47,6 +47,11 @@ SCOPES: dict[str, set[str]] = {
     "POST /v1/tills/{till_id}/strand": {HEADQUARTERS},
     "POST /v1/tills/{till_id}/found": {HEADQUARTERS},
     "GET /v1/findings": {MANAGER, HEADQUARTERS},
+    "GET /v1/findings/{finding_id}": {MANAGER, HEADQUARTERS},
+    "POST /v1/findings/{finding_id}/decide": {HEADQUARTERS},
+    "POST /v1/findings/{finding_id}/close": {HEADQUARTERS},
+    "GET /v1/restore": {HEADQUARTERS},
+    "POST /v1/tills/{till_id}/write-off": {HEADQUARTERS},
     "POST /v1/claims": {APP, TILL},
     "GET /v1/claims/{request_id}": {APP, TILL},
     "POST /v1/gifts": {MANAGER, HEADQUARTERS},
@@ -71,6 +76,9 @@ SCOPES: dict[str, set[str]] = {
     "POST /v1/sync/push": {TILL},
     "POST /v1/sync/pull": {TILL},
     "POST /v1/sync/sanity": {TILL},
+    "POST /v1/sync/enrol": {TILL},
+    "POST /v1/sync/unknown": {TILL},
+    "POST /v1/sync/adopt": {TILL},
 }
 
 
