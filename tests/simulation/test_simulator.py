@@ -21,7 +21,7 @@ from server.simulation.simulate import Asked, simulate
 from server.simulation.sometimes import BRANCHES, ENOUGH_OPERATIONS, missing
 
 OPERATIONS = 300
-EACH_TIME, SEEDS = 4, 200
+EACH_TIME, SEEDS = 3, 200
 
 
 @pytest.fixture(scope="module")
