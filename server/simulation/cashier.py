@@ -447,8 +447,11 @@ class Cashiers:
         self.close(part)
         self.clear_up(part)
         for each in part.till.interrupted():
-            hold(each.kind is InterruptedKind.OPEN_HOLD, "I16", f"{part.id}: {each} stays")
-            part.till.cancel(each.order_id)
+            # A till whose disk was rolled back asks the server nothing any more, so its refunds wait for a person.
+            stranded = self.truth.disaster_of(part.id).since_ms is not None
+            hold(stranded or each.kind is InterruptedKind.OPEN_HOLD, "I16", f"{part.id}: {each} stays")
+            if each.kind is InterruptedKind.OPEN_HOLD:
+                part.till.cancel(each.order_id)
         self._resume(part, part.line.rng, LAST)
         for request in [name for name, (till_id, *_) in self.gifts.items() if till_id == part.id]:
             self.ask_gift(part, request)

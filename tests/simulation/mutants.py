@@ -137,8 +137,8 @@ def _lost_rows_untold() -> Iterator[None]:
 
 @mutant(
     "only the prefix that was acknowledged leaves the outbox",
-    harmless="an answer without an error covers its batch or is a stale one, which is refused before; with a GAP it "
-    "does not, and no till sends beyond the cursor of a server that has lost nothing (a restored server is not built)",
+    harmless="an answer without an error covers its batch, or is stale and refused before; with a GAP it does "
+    "not, and no till sends beyond the cursor of a server that has lost nothing (a restored one is not built)",
 )
 def _all_that_was_sent_is_acknowledged() -> Iterator[None]:
     real = sync.push._settle
@@ -151,22 +151,33 @@ def _all_that_was_sent_is_acknowledged() -> Iterator[None]:
         yield
 
 
-@mutant("an answer to something else moves nothing")
-def _any_answer_will_do() -> Iterator[None]:
-    def ask(session: Any, batch: Any) -> Any:
-        message = sync.push.Push(
-            proto=protocol.PROTOCOL,
-            till=session.till,
-            epoch=session.epoch,
-            entries=[protocol.PushedEntry.of(entry) for entry in batch.entries],
-            last=batch.last,
-        )
-        session.client.exchange(protocol.PUSH_PATH, message, protocol.PushAnswer)
-        results = [protocol.EntryResult(seq=entry.seq, result=protocol.OK) for entry in batch.entries]
-        end = batch.entries[-1]
-        return protocol.PushAnswer(acked=(end.seq, end.hash.hex()), results=results)
+def _believe(session: Any, batch: Any) -> Any:
+    """Take whatever is answered for an acknowledgement of the whole batch."""
+    message = sync.push.Push(
+        proto=protocol.PROTOCOL,
+        till=session.till,
+        epoch=session.epoch,
+        entries=[protocol.PushedEntry.of(entry) for entry in batch.entries],
+        last=batch.last,
+    )
+    session.client.exchange(protocol.PUSH_PATH, message, protocol.PushAnswer)
+    results = [protocol.EntryResult(seq=entry.seq, result=protocol.OK) for entry in batch.entries]
+    end = batch.entries[-1]
+    return protocol.PushAnswer(acked=(end.seq, end.hash.hex()), results=results)
 
-    with _put((sync.push, "_ask", ask)):
+
+@mutant(
+    "an answer to something else moves nothing",
+    harmless="what was believed too early is pending again with the next hello: the server's cursor is the authority",
+)
+def _any_answer_will_do() -> Iterator[None]:
+    with _put((sync.push, "_ask", _believe)):
+        yield
+
+
+@mutant("the server's cursor is the authority in every session (the till trusts its own acked)")
+def _till_trusts_its_cursor() -> Iterator[None]:
+    with _put((sync.push, "_ask", _believe), (sync.hello.outbox, "reopen", lambda tx, epoch, *, above: None)):
         yield
 
 

@@ -10,7 +10,7 @@ from server.simulation.chain import Ground, open_ground
 from tests.simulation.hunt import SEEDS_MAX, found_by
 from tests.simulation.mutants import MUTANTS
 
-EACH_TIME = ("claims_forget", "holds_keep_their_money", "late_use_untold", "till_commits_lazily")
+EACH_TIME = ("claims_forget", "draws_uncounted", "returned_stays_home")
 
 
 @pytest.fixture(scope="module")
