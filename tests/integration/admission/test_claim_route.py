@@ -159,7 +159,6 @@ def test_one_caller_asks_anew_whose_key_it_is_while_the_others_pass(on_file: Hea
 def test_a_tills_claim_names_the_till(headquarters: Headquarters) -> None:
     headquarters.campaign(stock=2)
     key = headquarters.new_key("till")
-    _known(headquarters, key)
 
     assert _post(headquarters, key, json.dumps(GOOD).encode()).json()["source"] == "till:t1"
 

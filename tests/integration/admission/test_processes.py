@@ -18,6 +18,7 @@ import httpx
 import pytest
 from sqlalchemy import URL
 
+from cli.server_process import PLAIN
 from tests.fakes.headquarters import Headquarters
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")
@@ -106,7 +107,7 @@ def server(folder: Path, *, workers: int = 1, database: str = "") -> Iterator[tu
     script = folder.parent / "serve.py"
     script.write_text(SERVE)
     command = [sys.executable, str(script), str(folder), str(workers), database]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **PLAIN, "PYTHONPATH": str(ROOT)}
     with (folder.parent / "server.log").open("a") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT, env=environment)
     assert process.stdout is not None

@@ -14,8 +14,8 @@ from app.domain.tenders import Tender, TenderType
 from app.services.api import BasketLine, BasketRequest, PaidOrder
 from app.store import meta
 from cli.add_till_command import write_till_pass
-from cli.close_day_command import _NoTerminal
 from cli.exits import Exit
+from cli.no_terminal import NoTerminal
 from cli.office import open_office
 from cli.server_process import ServerProcess
 from cli.settings import server_settings
@@ -84,7 +84,7 @@ def till(server: Running, tmp_path: Path, till_id: str) -> Path:
     folder = tmp_path / "till"
     folder.mkdir()
     join_chain(folder, server.write_pass(till_id, tmp_path / "till.pass"))
-    with open_running_till(folder / "till.db", find_pass(folder), payments=_NoTerminal()) as running:
+    with open_running_till(folder / "till.db", find_pass(folder), payments=NoTerminal()) as running:
         running.engine.run_once()
         running.till.lease("value:m1", 3_000)
     return folder
@@ -93,7 +93,7 @@ def till(server: Running, tmp_path: Path, till_id: str) -> Path:
 def test_a_till_that_runs_looks_after_its_rights_by_itself(server: Running, till: Path, till_id: str) -> None:
     pawtill_here("close-day", "--data-dir", till)
     assert server.rights(till_id) == []
-    with open_running_till(till / "till.db", find_pass(till), payments=_NoTerminal()) as running:
+    with open_running_till(till / "till.db", find_pass(till), payments=NoTerminal()) as running:
         with running.till.database.write() as tx:
             meta.put(tx, rights_closed_on="")
         running.engine.run_once()
@@ -132,5 +132,5 @@ def test_a_folder_that_is_no_till_says_so(tmp_path: Path) -> None:
 
 
 def test_a_till_that_is_open_is_left_alone(till: Path) -> None:
-    with open_running_till(till / "till.db", find_pass(till), payments=_NoTerminal()):
+    with open_running_till(till / "till.db", find_pass(till), payments=NoTerminal()):
         assert pawtill_here("close-day", "--data-dir", till).code == Exit.DATA_IN_USE

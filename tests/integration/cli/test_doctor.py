@@ -10,26 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from app.services.ports import NotPaid, PaymentAnswer
 from cli.add_till_command import write_till_pass
 from cli.doctor.check import Health
 from cli.doctor.data import LOW_BYTES, STOP_BYTES, WARN_BYTES, room
 from cli.doctor.network import DRIFT_NOTED, drift
 from cli.exits import Exit
+from cli.no_terminal import NoTerminal
 from cli.server_process import PLAIN, ServerProcess
 from cli.settings import server_settings
 from cli.till_command import join_chain
 from cli.till_folder import read_pass
 from tests.integration.cli.command import pawtill, pawtill_here
 from ui.running_till import open_running_till
-
-
-class _NoTerminal:
-    def charge(self, payment_id: str, kind: object, amount_minor: int) -> PaymentAnswer:
-        return NotPaid("none")
-
-    def query(self, payment_id: str) -> PaymentAnswer:
-        return NotPaid("none")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +39,7 @@ def synced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with ServerProcess(base / "server", PLAIN) as server:
         granted = read_pass(base / "R1.json")
         moved = type(granted)(type(granted.joined)(server.url, "R1", "riverside"), granted.secrets)
-        with open_running_till(folder / "till.db", moved, payments=_NoTerminal()) as running:
+        with open_running_till(folder / "till.db", moved, payments=NoTerminal()) as running:
             running.engine.run_once()
     return base
 

@@ -12,24 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from app.services.ports import NotPaid, PaymentAnswer
 from app.services.secrets import Secrets, Vault
 from app.store.instance_lock import InstanceLock
 from cli.exits import Exit
+from cli.no_terminal import NoTerminal
 from cli.till_command import find_pass, join_chain
 from cli.till_folder import NoSuchPass, read_joined
 from tests.integration.cli.command import pawtill, pawtill_here, running
 from ui.running_till import Joined, TillPass, open_running_till
 
 SECRETS = Secrets("pt_" + "0" * 32 + "_" + "1" * 64, bytes(range(32)))
-
-
-class _NoTerminal:
-    def charge(self, payment_id: str, kind: object, amount_minor: int) -> PaymentAnswer:
-        return NotPaid("none")
-
-    def query(self, payment_id: str) -> PaymentAnswer:
-        return NotPaid("none")
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +47,7 @@ def joined(tmp_path: Path) -> Path:
     folder = tmp_path / "till"
     folder.mkdir()
     granted = join_chain(folder, _write_pass(tmp_path / "R1.json"))
-    open_running_till(folder / "till.db", granted, payments=_NoTerminal()).close()
+    open_running_till(folder / "till.db", granted, payments=NoTerminal()).close()
     return folder
 
 

@@ -131,7 +131,7 @@ def test_an_acknowledgement_of_another_till_moves_nothing(shop: Shop) -> None:
     def of_another(request: httpx.Request, _answer: httpx.Response) -> httpx.Response:
         body = json.dumps({**json.loads(request.content), "till": "t2"}).encode()
         signed = other.sign("POST", str(request.url), body)
-        return shop.line._inner.handle_request(httpx.Request("POST", request.url, content=body, headers=signed.headers))
+        return shop.line.inner.handle_request(httpx.Request("POST", request.url, content=body, headers=signed.headers))
 
     _between(shop, HELLO_PATH, of_another)
     shop.sell("o1")
