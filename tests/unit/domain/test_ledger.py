@@ -112,6 +112,12 @@ def test_what_was_changed_on_its_way_is_not_carried(change: dict[str, object]) -
         carried(carry(FIRST) | change, "t1")
 
 
+@pytest.mark.parametrize("body", [{}, carry(FIRST) | {"body": 5}, carry(FIRST) | {"hash": None}], ids=str)
+def test_what_has_not_the_shape_of_an_entry_is_not_carried(body: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="is no entry"):
+        carried(body, "t1")
+
+
 def test_an_entry_of_another_till_or_a_carrier_is_not_carried() -> None:
     with pytest.raises(ValueError, match="not what was written"):
         carried(carry(FIRST), "t2")
