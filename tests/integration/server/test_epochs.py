@@ -122,7 +122,7 @@ def test_two_live_copies_of_a_till_are_found_before_either_has_sold(
     assert sorted(evidence["boots"]) == ["copy", "first"]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.long] * (n >= 3)) for n in range(20)])
 def test_restarts_lost_doubled_and_late_greetings_never_look_like_a_copy(
     headquarters: Headquarters, counter: Counter, seed: int
 ) -> None:

@@ -167,7 +167,7 @@ def test_a_file_that_is_lost_comes_back_from_the_second_copy(
     assert violations(chain.hq) == []
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.long] * (n >= 3)) for n in range(12)])
 def test_whatever_bits_flip_nothing_is_lost_that_the_second_copy_has(
     chain: Chain, station: Station, copy: SecondCopy, seed: int
 ) -> None:
