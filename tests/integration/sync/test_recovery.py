@@ -329,6 +329,26 @@ def test_a_disk_that_was_set_back_is_found_by_the_copy_and_comes_back_whole(
     assert states(chain, *ALL, "o7") == ["PAID"] * 7
 
 
+def test_what_a_disk_that_was_set_back_sold_twice_under_one_number_is_all_kept(
+    chain: Chain, station: Station, copy: SecondCopy
+) -> None:
+    image = station.keep_a_copy()
+    station.line.offline = True
+    station.sell("o7")
+    station.sell("o8")
+    copy.catch_up(station.till.database)
+    station.go_back_to(image)
+    station.sell("p7", "B")
+    station.line.offline = False
+
+    begun = mend(station, copy)
+    station.sync()
+
+    assert begun == Begun(2, 6, whole=False)
+    assert states(chain, *ALL, "o7", "o8", "p7") == ["PAID"] * 9
+    assert violations(chain.hq) == []
+
+
 # ------------------------------------------------------------------ the look at night
 
 
