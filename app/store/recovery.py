@@ -50,7 +50,7 @@ class Salvaged:
 
 def working_file(path: Path) -> Path:
     """Return where the new ledger is built."""
-    return path.with_name(path.name + ".recovering")
+    return path.with_name(path.name + boot.RECOVERING)
 
 
 def enrolment_of(path: Path) -> str | None:
