@@ -266,6 +266,19 @@ def test_a_revoked_till_speaks_again_by_a_new_enrolment_alone(
     _speaks(line, till.enrol())
 
 
+def test_a_code_from_before_does_not_bring_a_revoked_till_back(headquarters: Headquarters, till: NewTill) -> None:
+    """It may have been with the till when that was stolen."""
+    till.enrol()
+    code = new_code(headquarters)
+    for _ in range(2):
+        headquarters.call("POST", "/v1/tills/t1/revoke", {"reason": "stolen"}, status=200)
+
+        assert _reason(till.ask(code)) == "code_wrong"
+        code = new_code(headquarters)
+
+    assert isinstance(till.ask(code), Enrolled)
+
+
 @pytest.mark.parametrize("event", ["suspend", "resume", "revoke"])
 def test_a_till_that_is_not_there_is_not_found(headquarters: Headquarters, event: str) -> None:
     body = None if event == "resume" else {"reason": "lost"}
