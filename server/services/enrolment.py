@@ -61,6 +61,8 @@ def make_code(conn: Connection, ctx: Context, till_id: str, *, store_id: str, ch
     stands = conn.execute(select(till.c.store_id).where(till.c.id == till_id)).scalar_one()
     if stands != store_id:
         return refuse(RefusalCode.WRONG_STORE, till=till_id, store=stands)
+    # Gone, not older: a clock that was set right may be behind the time of a code that it gave before.
+    conn.execute(delete(enrolment_code).where(enrolment_code.c.till_id == till_id))
     code_id, until_at = ctx.ids.new(), ctx.now + CODE_LIFE
     conn.execute(insert(enrolment_code).values(id=code_id, till_id=till_id, store_id=store_id, until_at=until_at))
     return NewCode(code_of(code_id, chain_key), until_at)

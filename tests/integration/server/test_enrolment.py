@@ -136,6 +136,18 @@ def test_a_newer_code_makes_the_older_worthless(headquarters: Headquarters, till
     assert isinstance(till.ask(newer), Enrolled)
 
 
+@pytest.mark.parametrize("used", [True, False])
+def test_a_newer_code_counts_also_where_the_servers_clock_was_set_back(
+    headquarters: Headquarters, till: NewTill, used: bool
+) -> None:
+    older = new_code(headquarters)
+    if used:
+        till.ask(older)
+    headquarters.clock.pass_time(days=-400)
+
+    assert isinstance(till.ask(new_code(headquarters)), Enrolled)
+
+
 def test_a_code_is_for_its_till_alone(headquarters: Headquarters, line: FaultyTransport) -> None:
     code = new_code(headquarters, "t1")
     new_code(headquarters, "t2")
