@@ -101,6 +101,9 @@ def enrol(
     problem = _problem(question, tried, place=place, code=code, known=known, access=access)
     if problem is not None:
         return problem
+    if code is not None and code.device_id is None:
+        # A till that was revoked may speak again, also by the key that it has: headquarters made a code after that.
+        conn.execute(delete(shut_till).where(shut_till.c.till_id == place.id))
     certificate = (
         known.certificate if known is not None else _take_in(conn, ctx, question, place=place, chain_key=chain_key)
     )
@@ -147,10 +150,7 @@ def _problem(
 
 
 def _take_in(conn: Connection, ctx: Context, question: Question, *, place: Row[Any], chain_key: ChainKey) -> str:
-    """Make the key the till's only one, and return its certificate: what spoke for it before is worthless from now on.
-
-    A till that was revoked may speak again: headquarters made a code for it after that.
-    """
+    """Make the key the till's only one, and return its certificate; what spoke for it before is worthless now."""
     certificate = issue(
         Certificate(
             key_id=question.enrolment,
@@ -164,7 +164,6 @@ def _take_in(conn: Connection, ctx: Context, question: Question, *, place: Row[A
     )
     devices.replace(conn, ctx, place.id)
     keys.revoke_of_till(conn, ctx, place.id)
-    conn.execute(delete(shut_till).where(shut_till.c.till_id == place.id))
     conn.execute(
         insert(device).values(
             id=question.enrolment,

@@ -16,7 +16,7 @@ from sync.certificate import BadCertificate, Certificate, issue, read
 from sync.client import ServerClient, TillShut
 from sync.enrolling import Enrolled, new_attempt
 from sync.enrolment import ALPHABET, read_code, show_code
-from sync.identity import Identity
+from sync.identity import Identity, identity_of
 from tests.fakes.enrolled import ADDRESS, NewTill, new_code
 from tests.fakes.headquarters import Headquarters
 from tests.fakes.transport import AsgiLine, Fault, FaultyTransport
@@ -289,6 +289,23 @@ def test_a_code_from_before_does_not_bring_a_revoked_till_back(headquarters: Hea
         code = new_code(headquarters)
 
     assert isinstance(till.ask(code), Enrolled)
+
+
+def test_a_revoked_till_that_asks_by_a_new_code_for_the_key_that_it_has_speaks_again(
+    headquarters: Headquarters, till: NewTill, line: FaultyTransport
+) -> None:
+    """A till that died, or whose keyring did, before it forgot that it had asked."""
+    attempt, first = new_attempt(), new_code(headquarters)
+    till.ask(first, attempt)
+    headquarters.call("POST", "/v1/tills/t1/revoke", {"reason": "lost"}, status=200)
+
+    late = till.ask(first, attempt)
+    assert isinstance(late, Enrolled) and late.secrets.device is not None
+    with pytest.raises(TillShut, match="till_revoked"):
+        _speaks(line, identity_of(late.secrets.device, headquarters.clock))
+    till.ask(new_code(headquarters), attempt)
+
+    _speaks(line, identity_of(late.secrets.device, headquarters.clock))
 
 
 @pytest.mark.parametrize("event", ["suspend", "resume", "revoke"])
