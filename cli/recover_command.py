@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from app.domain.refusals import RefusalCode
 from app.services.ports import Busy, Offline
 from app.services.system import SystemIds
 from app.services.till import Till
@@ -13,10 +14,15 @@ from cli.exits import Exit, complain
 from cli.no_terminal import NoTerminal
 from cli.till_command import find_pass, join_chain
 from cli.till_folder import TILL_FILE, NoSuchPass, copy_folder, make_folder, till_folder
-from sync.client import ServerClient
+from sync.client import Misunderstood, ServerClient
 from sync.engine import SyncEngine
 from sync.enrol import recover
 from ui.running_till import open_running_till
+
+_ONE_EPOCH = (
+    "head office opens one epoch for each key, and this till's key has: enrol it anew with a code, or come with "
+    "a new pass, and run this again / 总部对每个密钥只开启一次新账期：请先重新登记，再运行本命令"
+)
 
 
 def run_recover(data_dir: Path | None, *, join: Path | None, copy: Path | None) -> int:
@@ -47,6 +53,9 @@ def run_recover(data_dir: Path | None, *, join: Path | None, copy: Path | None) 
         complain(str(error))
         return Exit.DATA_IN_USE
     except (Offline, Busy) as trouble:
+        if isinstance(trouble, Misunderstood) and str(trouble) == RefusalCode.NOT_ALLOWED.value:
+            complain(_ONE_EPOCH)
+            return Exit.FOUND_SOMETHING
         complain(f"head office was not asked ({trouble}): nothing has changed here; try again when it can be reached")
         return Exit.UNAVAILABLE
     except (StoreError, OSError) as error:

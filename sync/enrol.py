@@ -87,7 +87,8 @@ def recover(path: Path, opened: Opened, *, who: tuple[str, str], copy: SecondCop
             with opened(recovery.working_file(path)) as (till, engine, client):
                 registry = ServerRegistry(client, till_id)
                 with engine.paused():
-                    begun = till.begin_epoch(registry, last=(saved.last_seq, ""), gaps=not saved.whole)
+                    last = (saved.last_seq, "")
+                    begun = till.begin_epoch(registry, last=last, gaps=not saved.whole, beside=saved.beside)
                 with suppress(Offline, Busy):
                     # Goods and prices are the server's; a till that does not get them now gets them when it starts.
                     engine.run_once()

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
+from app.domain.ledger import Entry
 from app.services.parts import Parts
 from app.services.recording import append_coupon_return, append_lease_close
 from app.store import meta, orders, outbox, projections, rights
@@ -65,28 +66,33 @@ class Begun:
     whole: bool
 
 
-def begin_epoch(parts: Parts, registry: Registry, *, last: Mark | None = None, gaps: bool = False) -> Begun:
+def begin_epoch(
+    parts: Parts, registry: Registry, *, last: Mark | None = None, gaps: bool = False, beside: Sequence[Entry] = ()
+) -> Begun:
     """Begin a new epoch in this file. The sync must not run meanwhile. Raises Offline, Busy and what the store raises.
 
     `last` is where the old ledger ended as far as anybody can tell, where that is beyond what the file holds; `gaps`:
-    something is missing before that too.
+    something is missing before that too. `beside` are entries that happened here and have no place in the file.
     """
     with parts.ordering:
-        enrolment_id, tail, here = _gather(parts)
+        enrolment_id, tail, here = _gather(parts, beside)
         granted = registry.new_epoch(enrolment_id, epoch=parts.database.ledger.epoch, last=max(tail, last or tail))
-        missing = registry.unknown(sorted(here))
+        known = here - registry.unknown(sorted(here))
+        more = [fact for fact in beside if fact.entry_id not in known]
+        cut = gaps or (last is not None and last[0] > tail[0])
         with _entering(parts, granted.epoch):
-            return _record(parts, granted, known=here - missing, cut=gaps or (last is not None and last[0] > tail[0]))
+            return _record(parts, granted, known=known, more=more, cut=cut)
 
 
-def _gather(parts: Parts) -> tuple[str, Mark, set[str]]:
+def _gather(parts: Parts, beside: Sequence[Entry]) -> tuple[str, Mark, set[str]]:
     """Return the enrolment's id, durable before anybody hears it, the end of our ledger, and the ids of its facts."""
     ledger = parts.database.ledger
     with parts.database.write() as tx:
         enrolment_id = meta.load(tx).enrolment or parts.ids.new()
         meta.put(tx, enrolment=enrolment_id)
         seq, digest = ledger.tail(tx)
-        return enrolment_id, (seq, digest.hex() if seq else ""), {fact.entry_id for fact in ledger.facts(tx)}
+        here = {fact.entry_id for facts in (ledger.facts(tx), beside) for fact in facts}
+        return enrolment_id, (seq, digest.hex() if seq else ""), here
 
 
 @contextmanager
@@ -101,12 +107,13 @@ def _entering(parts: Parts, epoch: int) -> Iterator[None]:
         raise
 
 
-def _record(parts: Parts, granted: NewEpoch, *, known: set[str], cut: bool) -> Begun:
+def _record(parts: Parts, granted: NewEpoch, *, known: set[str], more: Sequence[Entry], cut: bool) -> Begun:
     """Write the new epoch in one transaction: what is carried, what is given back or up, what waits for an answer."""
     ledger, now = parts.database.ledger, parts.now()
     with parts.recording() as tx:
         before = meta.load(tx).epoch
         missing = [fact for fact in ledger.facts(tx) if fact.entry_id not in known]
+        missing += [fact for fact in more if all(fact.entry_id != each.entry_id for each in missing)]
         whole = not cut and not granted.forked and _reaches(tx, before, granted.tail)
         meta.put(tx, epoch=granted.epoch, enrolment="", epoch_since_ms=instant_ms(now), sent_seq=0, cursor=0)
         meta.put(tx, acked_seq=0, acked_hash="", seen_seq=0, seen_hash="")

@@ -4,10 +4,11 @@
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from app.domain.best import Best
+from app.domain.ledger import Entry
 from app.domain.quote import Quote
 from app.domain.refunds import RefundLine
 from app.domain.refusals import Refusal
@@ -303,7 +304,9 @@ class Till:
         """Return what the status bar shows; never waits."""
         return showing.status(self._parts)
 
-    def begin_epoch(self, registry: Registry, *, last: Mark | None = None, gaps: bool = False) -> Begun:
+    def begin_epoch(
+        self, registry: Registry, *, last: Mark | None = None, gaps: bool = False, beside: Sequence[Entry] = ()
+    ) -> Begun:
         """Leave a ledger that is not the server's any more, and carry what the server lacks into a new epoch.
 
         The sync must not run meanwhile. Raises Offline and Busy; nothing has changed then.
@@ -311,7 +314,7 @@ class Till:
         database = self._parts.database
         if database.damaged:
             raise LedgerDamaged(database.path, database.damaged)
-        return begin_epoch(self._parts, registry, last=last, gaps=gaps)
+        return begin_epoch(self._parts, registry, last=last, gaps=gaps, beside=beside)
 
     @contextmanager
     def _ordering(self) -> Iterator[None]:

@@ -23,6 +23,8 @@ APPLICATION_ID = 0x50415754
 SCHEMA_VERSION = 3
 """Number of the newest migration; the file carries it as `user_version`."""
 CHECKED_ENTRIES = 1000
+RECOVERING = ".recovering"
+"""Ends the name of a ledger that is being recovered: it may have gaps, and nothing is sold on it."""
 
 
 def file_uri(path: Path, mode: str) -> str:

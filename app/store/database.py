@@ -134,8 +134,7 @@ class TillDatabase:
             if known.till_id not in ("", self.ledger.till_id) or known.store_id not in ("", store_id):
                 raise LedgerForeign(self.path, f"this file belongs to till {known.till_id} of store {known.store_id}")
             self.ledger.enter(known.epoch)
-            if not known.enrolment:
-                # A ledger that is being left may have gaps: it was recovered, and nothing is sold on it any more.
+            if self.path.suffix != boot.RECOVERING:
                 boot.check_ledger(self.path, tx, ledger=self.ledger, mark=self._lock.read_mark())
             meta.put(
                 tx,

@@ -118,8 +118,9 @@ class Ledger:
         appended = self.append(tx, CARRY, carry(entry), stamp=stamp)
         run(
             tx,
-            "UPDATE outbox SET state = 'CARRIED', code = ? WHERE epoch = ? AND seq = ?",
-            (str(ReceiptNumber(self.till_id, appended.epoch, appended.seq)), entry.epoch, entry.seq),
+            "UPDATE outbox SET state = 'CARRIED', code = ? "
+            "WHERE (epoch, seq) = (SELECT epoch, seq FROM entry WHERE entry_id = ?)",
+            (str(ReceiptNumber(self.till_id, appended.epoch, appended.seq)), entry.entry_id),
         )
         return appended
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.domain.ledger import Entry, genesis, verifies
+from app.domain.ledger import Entry, genesis, original, verifies
 from app.store import boot, meta
 from app.store.database import TillDatabase
 from app.store.driver import run_each
@@ -36,17 +36,21 @@ MISSES_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """Tell what was saved: entries in all, the epoch that is left, where it ended, and whether nothing is missing."""
+    """Tell what was saved: entries in all, the epoch that is left, where it ended, and whether nothing is missing.
+
+    `beside` happened too, under numbers that others have: this disk was set back, and sold again before that was found.
+    """
 
     entries: int
     epoch: int
     last_seq: int
     whole: bool
+    beside: tuple[Entry, ...] = ()
 
 
 def working_file(path: Path) -> Path:
     """Return where the new ledger is built."""
-    return path.with_name(path.name + ".recovering")
+    return path.with_name(path.name + boot.RECOVERING)
 
 
 def enrolment_of(path: Path) -> str | None:
@@ -75,17 +79,28 @@ def salvage(path: Path, *, till_id: str, store_id: str, copy: SecondCopy | None,
         target.with_name(target.name + part).unlink(missing_ok=True)
     mark = boot.read_mark(_lock_line(path))
     found: dict[tuple[int, int], StoredEntry] = {}
+    beside: dict[bytes, Entry] = {}
+
+    def take(each: StoredEntry) -> None:
+        there = found.setdefault((each.entry.epoch, each.entry.seq), each).entry
+        if there.hash != each.entry.hash:
+            beside[each.entry.hash] = each.entry
+
     kept = sorted(each for each in path.parent.glob(path.name + ".damaged-*") if not each.name.endswith(_PARTS[1:]))
     for source in (path, *kept):
         for each in _readable(source, till_id, upto=mark[1] if mark else 0):
-            found.setdefault((each.entry.epoch, each.entry.seq), each)
+            take(each)
     for each in copy.entries() if copy else ():
-        found.setdefault((each.entry.epoch, each.entry.seq), each)
+        take(each)
     epoch = max([mark[0] if mark else 1, *(place[0] for place in found)])
     last_seq = max([mark[1] if mark and mark[0] == epoch else 0, *(seq for at, seq in found if at == epoch)])
     with closing(TillDatabase.open(target, till_id=till_id, store_id=store_id)) as db:
         _fill(db, found.values(), path, epoch=epoch, enrolment=enrolment)
-    return Salvaged(len(found), epoch, last_seq, whole=_is_whole(found, till_id, epoch=epoch, last_seq=last_seq))
+    known = {original(each.entry, till_id).entry_id for each in found.values()}
+    more = {fact.entry_id: fact for fact in (original(each, till_id) for each in beside.values())}
+    left = tuple(fact for name, fact in more.items() if name not in known)
+    whole = not left and _is_whole(found, till_id, epoch=epoch, last_seq=last_seq)
+    return Salvaged(len(found), epoch, last_seq, whole=whole, beside=left)
 
 
 def put_in_place(path: Path) -> Path:

@@ -105,7 +105,8 @@ class SecondCopy:
 
     def _opened(self) -> BinaryIO:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        return self.path.open("r+b" if self.path.exists() else "w+b")
+        # The ledger is nobody else's business, and this folder is not ours.
+        return os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600), "r+b")
 
     def _end(self, file: BinaryIO) -> tuple[int, int]:
         """Return the place of the last whole line, and stand behind it; a new file gets its first line."""

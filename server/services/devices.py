@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sqlalchemy import Connection, delete, insert, select, update
 
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
-from server.db.schema import device, shut_till, till
+from server.db.schema import device, enrolment_code, shut_till, till
 from server.services.context import Actor, Context
 
 OPEN, SUSPENDED, REVOKED, REPLACED = "OPEN", "SUSPENDED", "REVOKED", "REPLACED"
@@ -52,6 +52,10 @@ def shut(conn: Connection, ctx: Context, till_id: str, *, access: str, reason: s
     stands = _stands(conn, till_id)
     if isinstance(stands, Refusal):
         return stands
+    if access == REVOKED:
+        # A code from before, which may be where the till is, brings it back no more.
+        unused = (enrolment_code.c.till_id == till_id, enrolment_code.c.device_id.is_(None))
+        conn.execute(delete(enrolment_code).where(*unused))
     if stands == REVOKED:
         return None if access == REVOKED else refuse(RefusalCode.NOT_ALLOWED, reason="till_revoked")
     conn.execute(delete(shut_till).where(shut_till.c.till_id == till_id))

@@ -61,6 +61,8 @@ def make_code(conn: Connection, ctx: Context, till_id: str, *, store_id: str, ch
     stands = conn.execute(select(till.c.store_id).where(till.c.id == till_id)).scalar_one()
     if stands != store_id:
         return refuse(RefusalCode.WRONG_STORE, till=till_id, store=stands)
+    # Gone, not older: a clock that was set right may be behind the time of a code that it gave before.
+    conn.execute(delete(enrolment_code).where(enrolment_code.c.till_id == till_id))
     code_id, until_at = ctx.ids.new(), ctx.now + CODE_LIFE
     conn.execute(insert(enrolment_code).values(id=code_id, till_id=till_id, store_id=store_id, until_at=until_at))
     return NewCode(code_of(code_id, chain_key), until_at)
@@ -99,6 +101,9 @@ def enrol(
     problem = _problem(question, tried, place=place, code=code, known=known, access=access)
     if problem is not None:
         return problem
+    if code is not None and code.device_id is None:
+        # A till that was revoked may speak again, also by the key that it has: headquarters made a code after that.
+        conn.execute(delete(shut_till).where(shut_till.c.till_id == place.id))
     certificate = (
         known.certificate if known is not None else _take_in(conn, ctx, question, place=place, chain_key=chain_key)
     )
@@ -145,10 +150,7 @@ def _problem(
 
 
 def _take_in(conn: Connection, ctx: Context, question: Question, *, place: Row[Any], chain_key: ChainKey) -> str:
-    """Make the key the till's only one, and return its certificate: what spoke for it before is worthless from now on.
-
-    A till that was revoked may speak again: headquarters made a code for it after that.
-    """
+    """Make the key the till's only one, and return its certificate; what spoke for it before is worthless now."""
     certificate = issue(
         Certificate(
             key_id=question.enrolment,
@@ -162,7 +164,6 @@ def _take_in(conn: Connection, ctx: Context, question: Question, *, place: Row[A
     )
     devices.replace(conn, ctx, place.id)
     keys.revoke_of_till(conn, ctx, place.id)
-    conn.execute(delete(shut_till).where(shut_till.c.till_id == place.id))
     conn.execute(
         insert(device).values(
             id=question.enrolment,

@@ -66,10 +66,13 @@ def begin_epoch(conn: Connection, context: Context, asked: Asked) -> EnrolAnswer
         known = _begin(conn, context, asked, row=row)
     elif known.till_id != asked.till_id:
         return refuse(RefusalCode.DUPLICATE_MISMATCH, till=asked.till_id)
+    # A till that never entered the epoch of an earlier enrolment leaves the same ledger again, not an empty one.
+    from_here = (table.c.till_id == asked.till_id, table.c.from_epoch == asked.epoch)
+    left = conn.execute(select(table).where(*from_here)).one_or_none() or known
     return EnrolAnswer(
         epoch=known.epoch,
-        tail=max((known.tail_seq, _hex(known.tail_hash)), (known.known_seq, _hex(known.known_hash))),
-        forked=known.from_state != "OK",
+        tail=max((left.tail_seq, _hex(left.tail_hash)), (left.known_seq, _hex(left.known_hash))),
+        forked=left.from_state != "OK",
         pending=_pending(conn, asked.till_id),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,17 @@ def test_what_was_sold_is_on_both_disks_at_the_next_turn(sold: Shop, tmp_path: P
 
     assert (before, till.status().copy_lag) == (None, 0)
     assert len(list(SecondCopy(tmp_path / "other", sold.till_id).entries())) == len(sold.kinds())
+    till.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a mode means little there")
+def test_the_second_copy_is_for_its_owner_alone(sold: Shop, tmp_path: Path) -> None:
+    till = sold.open()
+    copy = SecondCopy(tmp_path / "other", sold.till_id)
+
+    copy.catch_up(till.database)
+
+    assert copy.path.stat().st_mode & 0o077 == 0
     till.close()
 
 

@@ -16,7 +16,7 @@ from sync.certificate import BadCertificate, Certificate, issue, read
 from sync.client import ServerClient, TillShut
 from sync.enrolling import Enrolled, new_attempt
 from sync.enrolment import ALPHABET, read_code, show_code
-from sync.identity import Identity
+from sync.identity import Identity, identity_of
 from tests.fakes.enrolled import ADDRESS, NewTill, new_code
 from tests.fakes.headquarters import Headquarters
 from tests.fakes.transport import AsgiLine, Fault, FaultyTransport
@@ -134,6 +134,18 @@ def test_a_newer_code_makes_the_older_worthless(headquarters: Headquarters, till
 
     assert _reason(till.ask(older)) == "code_wrong"
     assert isinstance(till.ask(newer), Enrolled)
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_a_newer_code_counts_also_where_the_servers_clock_was_set_back(
+    headquarters: Headquarters, till: NewTill, used: bool
+) -> None:
+    older = new_code(headquarters)
+    if used:
+        till.ask(older)
+    headquarters.clock.pass_time(days=-400)
+
+    assert isinstance(till.ask(new_code(headquarters)), Enrolled)
 
 
 def test_a_code_is_for_its_till_alone(headquarters: Headquarters, line: FaultyTransport) -> None:
@@ -264,6 +276,36 @@ def test_a_revoked_till_speaks_again_by_a_new_enrolment_alone(
         assert answer["facts"]["reason"] == "till_revoked"
 
     _speaks(line, till.enrol())
+
+
+def test_a_code_from_before_does_not_bring_a_revoked_till_back(headquarters: Headquarters, till: NewTill) -> None:
+    """It may have been with the till when that was stolen."""
+    till.enrol()
+    code = new_code(headquarters)
+    for _ in range(2):
+        headquarters.call("POST", "/v1/tills/t1/revoke", {"reason": "stolen"}, status=200)
+
+        assert _reason(till.ask(code)) == "code_wrong"
+        code = new_code(headquarters)
+
+    assert isinstance(till.ask(code), Enrolled)
+
+
+def test_a_revoked_till_that_asks_by_a_new_code_for_the_key_that_it_has_speaks_again(
+    headquarters: Headquarters, till: NewTill, line: FaultyTransport
+) -> None:
+    """A till that died, or whose keyring did, before it forgot that it had asked."""
+    attempt, first = new_attempt(), new_code(headquarters)
+    till.ask(first, attempt)
+    headquarters.call("POST", "/v1/tills/t1/revoke", {"reason": "lost"}, status=200)
+
+    late = till.ask(first, attempt)
+    assert isinstance(late, Enrolled) and late.secrets.device is not None
+    with pytest.raises(TillShut, match="till_revoked"):
+        _speaks(line, identity_of(late.secrets.device, headquarters.clock))
+    till.ask(new_code(headquarters), attempt)
+
+    _speaks(line, identity_of(late.secrets.device, headquarters.clock))
 
 
 @pytest.mark.parametrize("event", ["suspend", "resume", "revoke"])

@@ -204,6 +204,21 @@ def test_what_was_announced_and_is_not_here_is_a_finding_until_it_is_carried_ove
     assert violations(headquarters) == []
 
 
+def test_a_ledger_that_is_left_twice_is_told_both_times_where_it_ended(counter: Counter) -> None:
+    """The first answer got lost, and the till asks anew: its end is that of the ledger, not of the empty epoch."""
+    sell(counter, "o1", "o2", "o3")
+    counter.hello()
+    old = counter.entries
+    first = counter.enrol("n1")
+    counter.renew_pass()
+    counter.epoch, counter.entries = 1, old[:1]
+
+    second = counter.enrol("n2")
+
+    assert (first["epoch"], second["epoch"]) == (2, 3)
+    assert first["tail"] == second["tail"] == [3, old[2].hash.hex()]
+
+
 def test_what_is_carried_over_is_another_ledger_so_the_lost_one_stays_a_finding(
     headquarters: Headquarters, counter: Counter
 ) -> None:

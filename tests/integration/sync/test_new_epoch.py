@@ -139,6 +139,25 @@ def test_an_enrolment_that_broke_off_is_the_same_when_it_is_asked_again(
     assert violations(chain.hq) == []
 
 
+def test_a_till_that_has_asked_for_an_epoch_and_sells_on_in_its_old_one_is_checked_as_ever(
+    chain: Chain, station: Station
+) -> None:
+    station.line.plan(Fault.LOSE_REQUEST)
+    with station.engine.paused(), pytest.raises(Offline):
+        station.till.begin_epoch(ServerRegistry(station.client, "t1"))
+    image, mark = station.keep_a_copy(), station.path.with_name("till.db.lock")
+    station.line.offline = True
+    station.sell("o1")
+    station.close()
+    newest = mark.read_bytes()
+    station.write_over(image)
+    mark.write_bytes(newest)
+
+    station.open()
+
+    assert "this machine had written 1" in station.till.status().damaged
+
+
 @pytest.mark.parametrize("point", ["before_commit", "after_commit"])
 def test_a_till_that_dies_while_it_enters_a_new_epoch_is_in_the_old_or_the_new_one(
     chain: Chain, station: Station, point: str

@@ -17,7 +17,7 @@ from app.store.errors import LedgerLocked
 from app.store.second_copy import SecondCopy
 from sync.client import ServerClient
 from sync.engine import SyncEngine
-from sync.enrol import recover
+from sync.enrol import ServerRegistry, recover
 from tests.fakes.counter import findings, violations
 from tests.fakes.station import Chain, Station
 from tests.fakes.transport import Fault
@@ -230,6 +230,29 @@ def test_a_recovery_that_died_before_it_put_the_file_in_place_goes_on(
     assert states(chain, *ALL) == ["PAID"] * 6
 
 
+def test_a_recovery_behind_a_new_epoch_that_was_never_entered_gives_no_right_back(
+    chain: Chain, station: Station
+) -> None:
+    """What was lost may have used them; that the epoch which nobody entered is empty says nothing of it."""
+    chain.hq.call("POST", "/v1/members/m1/top-ups", {"request": "t", "amount": "300.00"}, status=200)
+    station.sync()
+    station.lent("value:m1", 20_000)
+    image = station.keep_a_copy()
+    station.sell("o7")
+    station.engine.look()
+    station.go_back_to(image)
+    station.line.plan(Fault.LOSE_ANSWER)
+    with station.engine.paused(), pytest.raises(Offline):
+        station.till.begin_epoch(ServerRegistry(station.client, "t1"))
+
+    begun = mend(station, None)
+    station.sync()
+
+    assert begun == Begun(3, 0, whole=False)
+    assert [each["left"] for each in chain.hq.call("GET", "/v1/tills/t1/rights")["leases"]] == [20_000]
+    assert violations(chain.hq) == []
+
+
 def test_the_damaged_file_is_kept(chain: Chain, station: Station) -> None:
     flip_a_sale(station, b'"order":"o5"')
     station.close()
@@ -304,6 +327,26 @@ def test_a_disk_that_was_set_back_is_found_by_the_copy_and_comes_back_whole(
     assert "goes to entry 7" in told
     assert copy.goes_further(station.till.database) == ""
     assert states(chain, *ALL, "o7") == ["PAID"] * 7
+
+
+def test_what_a_disk_that_was_set_back_sold_twice_under_one_number_is_all_kept(
+    chain: Chain, station: Station, copy: SecondCopy
+) -> None:
+    image = station.keep_a_copy()
+    station.line.offline = True
+    station.sell("o7")
+    station.sell("o8")
+    copy.catch_up(station.till.database)
+    station.go_back_to(image)
+    station.sell("p7", "B")
+    station.line.offline = False
+
+    begun = mend(station, copy)
+    station.sync()
+
+    assert begun == Begun(2, 6, whole=False)
+    assert states(chain, *ALL, "o7", "o8", "p7") == ["PAID"] * 9
+    assert violations(chain.hq) == []
 
 
 # ------------------------------------------------------------------ the look at night
