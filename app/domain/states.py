@@ -112,11 +112,12 @@ class FindingState(StrEnum):
 
 
 class FindingEvent(StrEnum):
-    """Name what happens to a finding; `resolve`: its cause went away by itself."""
+    """Name what happens to a finding; `resolve`: its cause went away by itself, `recur`: that cause is back."""
 
     DECIDE = "decide"
     CLOSE = "close"
     RESOLVE = "resolve"
+    RECUR = "recur"
 
 
 @dataclass(frozen=True, slots=True)

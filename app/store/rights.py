@@ -134,7 +134,8 @@ def revoke(tx: Connection, lease_id: str) -> None:
 def drop(tx: Connection) -> None:
     """Give up every right that is not held by an order under way: this ledger cannot show what was used of it."""
     run(tx, "UPDATE lease SET state = 'REVOKED' WHERE state IN ('REQUESTED', 'OPEN')")
-    run(tx, "UPDATE home SET state = 'RETURNED' WHERE state = 'HOME'")
+    # USED too: one whose sale is lost would be at home again. `rebuild` leaves those used that the ledger shows.
+    run(tx, "UPDATE home SET state = 'RETURNED', order_id = NULL WHERE state IN ('HOME', 'USED')")
 
 
 def all_open(conn: Connection) -> list[LeaseRow]:

@@ -53,6 +53,27 @@ def close_findings(conn: Connection, kind: str, keys: Collection[str], *, now: d
     return len(rows)
 
 
+def open_again(
+    conn: Connection, *, kind: str, key: str, amount_minor: int, detail: Mapping[str, Any], now: datetime
+) -> None:
+    """Open a finding that was closed because its cause was gone, and that is back; what a person closed stays so."""
+    closed = (finding.c.kind == kind, finding.c.key == key, finding.c.state == FindingState.CLOSED)
+    row = conn.execute(select(finding).where(*closed)).one_or_none()
+    if row is None or not _went_by_itself(conn, row):
+        return
+    fresh = {"amount_minor": amount_minor, "detail": dict(detail), "opened_at": now, "closed_at": None}
+    undecided = {"decision": "", "decided_by": "", "decided_at": None}
+    conn.execute(update(finding).where(*closed).values(state=FindingState.OPEN, **fresh, **undecided))
+    back = _event(row, FindingEvent.RECUR, FindingState.OPEN, reason="the cause is back")
+    history.record(conn, [back], now)
+    alerts.finding_opened(conn, kind, now=now)
+
+
+def _went_by_itself(conn: Connection, row: Row[Any]) -> bool:
+    done = [each["event"] for each in history.of(conn, FINDING, str(row.id)) if not each["refused"]]
+    return done[-1:] == [FindingEvent.RESOLVE]
+
+
 # ------------------------------------------------------------------ deciding
 
 

@@ -23,9 +23,11 @@ from server.services.lent import Use, lent_left, spend, spend_late
 from server.services.rights import Excess
 from server.services.verdicts import IN_ORDER, Told, Verdict, conflict
 
+_FIRST_VERSION = 1
+
 
 def judge_claim(conn: Connection, ctx: Context, told: Told, *, body: ClaimBody) -> Verdict:
-    """Make the coupon its member's, at home at the till that gave it out."""
+    """Make the coupon its member's, at home at the till that gave it out; frozen there where that was an epoch ago."""
     lease, code, rule = _known(conn, ctx, told, body=body)
     if lease is None or code is None or rule is None:
         return conflict(conn, told, "unknown_claim", key=f"{body['coupon']}/{told.entry_id}", detail=_shown(body))
@@ -108,7 +110,9 @@ def _land(conn: Connection, ctx: Context, told: Told, *, body: ClaimBody, nth: i
             granted_at=told.now,
             granted_on=_day(ctx, body),
             valid_until_at=None if end is None else _instant(end),
+            version=_FIRST_VERSION,
             home=told.till_id,
+            frozen_version=_FIRST_VERSION if told.carried else None,  # what was left behind may have used it
         )
     )
     event = history.Event(

@@ -295,7 +295,15 @@ def _read(context: Context, row: Row[Any], entry: Entry) -> _Item:
     except ValueError as why:
         body, problem = None, str(why)
     kind = inner.kind if inner else entry.kind
-    told = Told(row.id, entry.epoch, entry.seq, entry_id=entry.entry_id, kind=kind, now=context.now)
+    told = Told(
+        row.id,
+        entry.epoch,
+        entry.seq,
+        entry_id=entry.entry_id,
+        kind=kind,
+        now=context.now,
+        carried=inner is not None,
+    )
     return _Item(entry, told, body, unreadable=problem, carried=inner)
 
 

@@ -53,11 +53,14 @@ KINDS: dict[str, Remedy] = {
     "home_mismatch": Remedy(CHAIN, "compare"),
     "unknown_claim": Remedy(CUSTOMER, "compare"),
     "duplicate_claim": Remedy(NOBODY, "compare"),
+    "lost_till_heard": Remedy(NOBODY, "say_found", in_money=True),
+    "rights_stranded": Remedy(NOBODY, "wait_or_reclaim", in_money=True),
     # what stands still
     "payment_unknown": Remedy(CUSTOMER, "ask_terminal", in_money=True),
     "hold_overdue": Remedy(NOBODY, "call_support"),
     "outbox_stuck": Remedy(NOBODY, "look_at_receiver"),
     "outbox_parked": Remedy(NOBODY, "look_at_receiver"),
+    "redis_drift": Remedy(NOBODY, "call_support"),
 }
 BOOKS = "books"
 _OF_THE_BOOKS = Remedy(CHAIN, "call_support")

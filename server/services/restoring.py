@@ -146,6 +146,8 @@ def _lend_again(conn: Connection, ctx: Context, row: Row[Any], *, each: AdoptedL
     asked = leases.Asked(each.lease, each.account, each.amount)
     leases.open_lease(conn, ctx, asked, amount=each.amount, till_id=row.id, epoch=row.epoch)
     leases.keep_coupons(conn, each.lease, list(each.coupons))
+    if row.lost_at is not None and (lent := leases.find(conn, each.lease)) is not None:
+        leases.strand(conn, ctx, lent)
     if each.amount > there:
         key = f"{each.account}/adopt:{each.lease}"
         detail = {"till": row.id, "account": each.account, "lease": each.lease, "lent": each.amount, "there": there}

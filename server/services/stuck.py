@@ -37,16 +37,16 @@ class Found:
 
 
 def settle(conn: Connection, ctx: Context, kind: str, *, found: Sequence[Found]) -> int:
-    """Open a finding for each that has none, close those whose cause is gone; returns how many were opened.
+    """Open a finding for each that has none or had it closed here, close those whose cause is gone; returns how many.
 
     `found` is all of what there is, or FOUND_MAX of it: then nothing is closed, since nobody has seen the rest.
     """
     known = findings.open_keys(conn, kind)
     for each in found:
         if each.key not in known:
-            findings.open_finding(
-                conn, kind=kind, key=each.key, amount_minor=each.amount_minor, detail=each.evidence, now=ctx.now
-            )
+            told: dict[str, Any] = {"amount_minor": each.amount_minor, "detail": each.evidence, "now": ctx.now}
+            findings.open_finding(conn, kind=kind, key=each.key, **told)
+            findings.open_again(conn, kind=kind, key=each.key, **told)
     if len(found) < FOUND_MAX:
         findings.close_findings(conn, kind, known - {each.key for each in found}, now=ctx.now)
     return len({each.key for each in found} - known)

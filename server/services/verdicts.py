@@ -14,7 +14,7 @@ from sync import protocol
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Say who told an entry, and where it stands in the ledger of that till."""
+    """Say who told an entry, and where it stands in the ledger of that till; `carried`: it is of an earlier epoch."""
 
     till_id: str
     epoch: int
@@ -22,6 +22,7 @@ class Told:
     entry_id: str
     kind: str
     now: datetime
+    carried: bool = False
 
     def attempt(self, body: Any) -> Attempt:
         """Return the attempt that the entry's body speaks of."""

@@ -1,4 +1,4 @@
-"""Lend, spend offline, close, push late, ask twice, strand and reclaim, in any order: nothing is lost from sight.
+"""Lend, spend offline, close, push late, ask twice, strand, reclaim, begin anew, in any order: nothing gets lost.
 
 The model knows what was spent at the counters, and nothing of how the server keeps it. Checked after every step: the
 audit is clean, a lease that nobody reclaimed is never overdrawn, and no finding tells of what was in order. At the end,
@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from app.domain.ledger import CARRY
 from server.services import accounts
 from tests.examples import share
 from tests.fakes.counter import Counter, cash, findings, furnish, stored_value, violations
@@ -51,6 +52,8 @@ class LeaseMachine(RuleBasedStateMachine):
         self.answers: dict[str, tuple[str, int, dict[str, Any]]] = {}
         self.spent, self.orders, self.reclaims = 0, 0, 0
         self.lost: set[str] = set()
+        self.epochs = 0
+        self.given_up: set[str] = set()
 
     def teardown(self) -> None:
         if not hasattr(self, "hq"):
@@ -67,6 +70,9 @@ class LeaseMachine(RuleBasedStateMachine):
                 self._close(name, held)
         for till in self.tills.values():
             till.push()
+        for name in sorted(self.given_up):
+            self.hq.call("POST", f"/v1/tills/{name}/reclaim", {"reason": "its ledger was cut"}, status=200)
+        assert "tail_lost" not in findings(self.hq)
         found = self._account()
         assert (found.spent, found.leased, found.stranded) == (self.spent, 0, 0)
         assert found.over == max(0, self.spent - TOTAL) and found.total == TOTAL
@@ -164,6 +170,27 @@ class LeaseMachine(RuleBasedStateMachine):
         self.hq.call("POST", f"/v1/tills/{till}/reclaim", {"reason": "lost"}, status=200)
         self.reclaims += 1
 
+    @rule(till=st.sampled_from(TILLS), whole=st.booleans())
+    def begin_epoch(self, till: str, whole: bool) -> None:
+        """Carry over what was not told; a ledger that is not whole gives its leases up, and they stay out."""
+        counter = self.tills[till]
+        if any(each.kind == CARRY for each in counter.entries[counter.acked :]):
+            counter.push()
+        left = counter.entries[counter.acked :]
+        self.epochs += 1
+        counter.renew_pass()
+        counter.enrol(f"n{self.epochs}")
+        for each in left:
+            counter.carry(each)
+        for name, held in self.leases.items():
+            if held.till != till or not held.is_open:
+                continue
+            if whole:
+                self._close(name, held)
+            else:
+                held.is_open = False
+                self.given_up.add(till)
+
     # ------------------------------------------------------------ what always holds
 
     @invariant()
@@ -176,7 +203,7 @@ class LeaseMachine(RuleBasedStateMachine):
         if hasattr(self, "hq") and not self.reclaims:
             found = self._account()
             assert found.over == 0 and self.spent <= TOTAL
-            assert findings(self.hq) == {}
+            assert set(findings(self.hq)) <= {"tail_lost"}, "until it is carried over"
 
 
 TestLeaseMachine = LeaseMachine.TestCase

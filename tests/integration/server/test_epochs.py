@@ -10,6 +10,7 @@ import pytest
 
 from app.domain.ledger import Entry, make_entry
 from server.services import boots
+from server.services.feed_records import COUPON, READERS
 from tests.fakes.counter import Counter, coupon, finding, findings, violations
 from tests.fakes.headquarters import Headquarters
 
@@ -346,6 +347,31 @@ def test_a_lease_of_the_old_epoch_is_drawn_on_and_closed_from_the_new_one(
     assert (counter.verdicts(), leased) == ([("OK", "")], [30_000])
     assert headquarters.call("GET", "/v1/tills/t1/rights", status=200)["leases"] == []
     assert violations(headquarters) == []
+
+
+def test_a_coupon_whose_claim_is_carried_over_is_frozen_until_its_till_returns_it(
+    headquarters: Headquarters, counter: Counter
+) -> None:
+    """The entry behind the claim is lost, and may have used the coupon; a ledger that is whole says that it did not."""
+    headquarters.campaign(stock=1)
+    (given,) = counter.lease("stock", "c1", 1)["coupons"]
+    mine = given["coupon"]
+    told = {"lease": "l1", "coupon": mine, "request": "q1", "source": "till:t1"}
+    rule = {"campaign": "c1", "snapshot": "c1/1", "member": "m1", "valid_until_ms": None}
+    claim = counter.append("claim", counter.told(**told, **rule))
+    sell(counter, "o1")
+    counter.enrol()
+    counter.carry(claim)
+    assert counter.verdicts() == [("OK", "")]
+
+    refused = counter.take_home(mine, status=409)
+
+    assert refused["outcome"] == "leased_elsewhere"
+    record = headquarters.services.read(lambda conn, _: READERS[COUPON](conn, [mine]))[mine]
+    assert (record["home"], record["frozen"]) == ("t1", True)
+    counter.append("coupon_return", counter.told(coupon=mine, version=1))
+    assert counter.verdicts() == [("OK", "")]
+    assert counter.take_home(mine, request="h2")["version"] == 3
 
 
 def test_a_lease_of_another_till_is_not_closed(headquarters: Headquarters, counter: Counter) -> None:

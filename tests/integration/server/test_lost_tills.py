@@ -228,6 +228,23 @@ def test_what_lost_tills_have_is_listed_until_it_is_settled(headquarters: Headqu
     assert findings(headquarters) == {}
 
 
+def test_what_is_told_of_a_lost_till_is_money_and_no_fault_of_the_books(
+    headquarters: Headquarters, counter: Counter
+) -> None:
+    counter.lease("value", "m1", 4_000)
+    strand(headquarters)
+    counter.hello()
+    check_tills(headquarters.services)
+
+    found = headquarters.call("GET", "/v1/findings", status=200)["findings"]
+
+    told = {each["kind"]: (each["remedy"], each["in_money"], each["loser"]) for each in found}
+    assert told == {
+        "lost_till_heard": ("say_found", True, "nobody"),
+        "rights_stranded": ("wait_or_reclaim", True, "nobody"),
+    }
+
+
 def test_the_report_of_a_silent_till_says_what_it_has(headquarters: Headquarters, counter: Counter) -> None:
     counter.hello()
     counter.lease("value", "m1", 4_000)

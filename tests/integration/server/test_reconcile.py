@@ -112,6 +112,30 @@ def test_looking_again_opens_no_second_finding_and_what_was_put_right_is_closed(
     assert findings(headquarters) == {}
 
 
+@pytest.mark.parametrize(("accepted", "after"), [(False, ["OPEN"]), (True, ["CLOSED"])])
+def test_what_is_wrong_again_is_told_again_unless_somebody_accepted_it(
+    headquarters: Headquarters, accepted: bool, after: list[str]
+) -> None:
+    headquarters.campaign(stock=5)
+    coupon(headquarters)
+    wrong = "UPDATE account SET available = available - 1, spent = spent + 1 WHERE id = 'stock:c1'"
+    plant(headquarters, wrong)
+    check_books(headquarters.services)
+    if accepted:
+        number = finding(headquarters, "stock_granted")["id"]
+        word = {"by": "Lin", "reason": "known"}
+        headquarters.call("POST", f"/v1/findings/{number}/decide", {**word, "decision": "accept"}, status=200)
+        headquarters.call("POST", f"/v1/findings/{number}/close", word, status=200)
+    else:
+        plant(headquarters, "UPDATE account SET available = available + 1, spent = spent - 1 WHERE id = 'stock:c1'")
+        check_books(headquarters.services)
+        plant(headquarters, wrong)
+
+    check_books(headquarters.services)
+
+    assert states(headquarters, "stock_granted") == after
+
+
 # ------------------------------------------------------------------ holds and orders
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from app.services.api import GivenCoupon
 from app.services.epochs import Begun
 from app.services.ports import Offline
 from app.services.till import Till
-from app.store import recovery
+from app.store import recovery, rights
 from app.store.errors import LedgerLocked
 from app.store.second_copy import SecondCopy
 from sync.client import ServerClient
@@ -107,6 +108,28 @@ def test_an_entry_that_flipped_is_lost_and_found_and_all_others_are_saved(chain:
     assert begun == Begun(2, 2, whole=False)
     assert states(chain, *ALL) == ["PAID"] * 4 + ["unknown_code", "PAID"]
     assert findings(chain.hq)["tail_lost"] == 1
+    assert violations(chain.hq) == []
+
+
+def test_a_coupon_whose_use_may_be_lost_is_at_home_nowhere(chain: Chain, station: Station) -> None:
+    """What gave it out is carried over, what used it is gone: the server's word of it must not bring it to life."""
+    chain.hq.campaign(stock=1)
+    station.sync()
+    station.lent("stock:c1", 1)
+    station.line.offline = True
+    given = station.till.give("q1", "c1", "m1")
+    assert isinstance(given, GivenCoupon)
+    station.sell("o7", "A", member="m1", use=(given.coupon_id,))
+    station.line.offline = False
+    flip_a_sale(station, b'"order":"o7"')
+
+    begun = mend(station, None)
+    station.sync()
+
+    assert begun is not None and not begun.whole
+    assert chain.hq.call("GET", f"/v1/coupons/{given.coupon_id}", status=200)["home"] == "t1"
+    with station.till.database.read() as conn:
+        assert rights.at_home(conn, given.coupon_id) is None
     assert violations(chain.hq) == []
 
 

@@ -123,6 +123,21 @@ def test_a_right_that_is_not_there_any_more_is_an_overdraft_and_found(chain: Cha
     assert violations(chain.hq) == []
 
 
+def test_what_a_till_tells_that_the_backup_takes_for_lost_is_set_aside(chain: Chain, station: Station) -> None:
+    """It was found after the backup was made, and lent to again."""
+    chain.hq.call("POST", "/v1/tills/t1/strand", {"reason": "stolen"}, status=200)
+    backup = chain.keep_a_copy()
+    chain.hq.call("POST", "/v1/tills/t1/found", {"reason": "it was in the van"}, status=200)
+    station.lent("value:m1", 20_000)
+
+    chain.go_back_to(backup)
+    station.sync()
+
+    (lease,) = chain.hq.call("GET", "/v1/tills/t1/rights", status=200)["leases"]
+    assert (lease["left"], lease["stranded"]) == (20_000, True)
+    assert violations(chain.hq) == []
+
+
 @pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.DOUBLE, Fault.LOSE_REQUEST])
 def test_rights_are_taken_over_once_whatever_the_line_does(chain: Chain, station: Station, fault: Fault) -> None:
     backup = chain.keep_a_copy()
