@@ -347,7 +347,7 @@ coupon = Table(
     Column("granted_on", Text, nullable=False),  # date in the chain's zone, for the daily limit
     Column("valid_until_at", Instant),
     Column("home", Text),  # the till that alone may use it; NULL = the server
-    Column("frozen_version", Integer),  # at home, in this version, in an epoch that its till has left: nobody's to use
+    Column("frozen_version", Integer),  # at home, in this version, in an epoch, or by a key, that its till has left
     UniqueConstraint("campaign_id", "member_id", "member_nth"),
     CheckConstraint("state IN ('ISSUED', 'FROZEN', 'USED', 'EXPIRED', 'REVOKED')", name="state"),
     CheckConstraint("(state IN ('FROZEN', 'USED')) = (order_id IS NOT NULL)", name="order_when_held"),

@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sqlalchemy import Connection, delete, insert, select, update
 
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
-from server.db.schema import device, enrolment_code, shut_till, till
+from server.db.schema import coupon, device, enrolment_code, shut_till, till
 from server.services.context import Actor, Context
 
 OPEN, SUSPENDED, REVOKED, REPLACED = "OPEN", "SUSPENDED", "REVOKED", "REPLACED"
@@ -39,7 +39,12 @@ def find(conn: Connection, key_id: str) -> Device | None:
 
 
 def replace(conn: Connection, ctx: Context, till_id: str) -> None:
-    """Make the key that a till enrolled worthless: another speaks for the till from now on."""
+    """Make the key that a till enrolled worthless: another speaks for the till from now on.
+
+    It may be another machine: so the coupons that are at home there are not told to whoever is new. The till that has
+    them uses and returns them as ever.
+    """
+    conn.execute(update(coupon).where(coupon.c.home == till_id).values(frozen_version=coupon.c.version))
     current = (device.c.till_id == till_id, device.c.replaced_at.is_(None))
     conn.execute(update(device).where(*current).values(replaced_at=ctx.now))
 

@@ -12,11 +12,11 @@ from app.domain.tenders import Tender, TenderType
 from app.services.api import PaidOrder, PaymentPending
 from app.services.epochs import Begun
 from app.services.ports import Offline
-from app.store import projections
+from app.store import projections, rights
 from sync.enrol import ServerRegistry
 from sync.hello import Stop, SyncStopped
 from sync.protocol import ENROL_PATH, UNKNOWN_PATH
-from tests.fakes.counter import findings, violations
+from tests.fakes.counter import coupon, coupon_state, findings, violations
 from tests.fakes.shop import basket
 from tests.fakes.station import Chain, Station
 from tests.fakes.terminal import Habit
@@ -41,6 +41,11 @@ def stopped(station: Station) -> Stop:
     with pytest.raises(SyncStopped) as caught:
         station.sync()
     return caught.value.stop
+
+
+def homes(station: Station) -> list[rights.Home]:
+    with station.till.database.read() as conn:
+        return rights.homes(conn)
 
 
 def rolled_back(station: Station, *, announced: bool) -> None:
@@ -245,6 +250,38 @@ def test_a_copy_with_the_old_key_is_shut_out_when_the_till_has_joined_anew(chain
 
 
 # ------------------------------------------------------------------ answers of another time
+
+
+def test_a_new_machine_in_a_tills_place_takes_over_no_coupon_that_the_old_one_may_use(
+    chain: Chain, station: Station
+) -> None:
+    """Nothing was ever announced in this epoch, so nothing tells that machine that it has another ledger."""
+    chain.hq.campaign(stock=5, per_member=5)
+    name = coupon(chain.hq)
+    station.client.post("/v1/homes", {"request": "h1", "coupon": name})
+    station.sync()
+
+    machine = Station(chain, chain.folder / "another machine", "t1")
+    machine.join()
+    machine.sync()
+
+    assert (homes(station), homes(machine)) == ([(name, 2)], [])
+
+
+def test_a_till_with_a_new_key_uses_the_coupons_that_are_at_home_there(chain: Chain, station: Station) -> None:
+    chain.hq.campaign(stock=5, per_member=5)
+    name = coupon(chain.hq)
+    station.client.post("/v1/homes", {"request": "h1", "coupon": name})
+    station.sync()
+
+    station.rejoin()
+    station.line.offline = True
+    station.sell("o1", member="m1", use=(name,))
+    station.line.offline = False
+    station.sync()
+
+    assert coupon_state(chain.hq, name) == "USED"
+    assert findings(chain.hq) == {} and violations(chain.hq) == []
 
 
 def test_an_answer_to_an_old_greeting_starts_no_new_epoch(chain: Chain, station: Station) -> None:
