@@ -10,6 +10,7 @@ Several server processes show their numbers side by side, see `server/scrape.py`
 
 import time
 from collections.abc import Mapping
+from functools import cache
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -142,9 +143,15 @@ def writer_group(size: int, seconds: float, waiting: int) -> None:
 
 def request_answered(method: str, route: str | None, *, status: int, seconds: float) -> None:
     """Count one request by its route (`/v1/claims`), never by its path; None = no route of ours."""
-    name = route or "none"
-    _http.labels(method if method in _METHODS else OTHER, name, str(status)).inc()
-    _http_seconds.labels(name).observe(seconds)
+    count, time_s = _series_of(method if method in _METHODS else OTHER, route or "none", status)
+    count.inc()
+    time_s.observe(seconds)
+
+
+@cache
+def _series_of(method: str, route: str, status: int) -> tuple[Counter, Histogram]:
+    """Find the series once: looking them up takes longer than counting. They stay few, and none is ever removed."""
+    return _http.labels(method, route, str(status)), _http_seconds.labels(route)
 
 
 _METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
