@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,8 +30,6 @@ from server.stock.trouble import StockTrouble
 
 BATCH_MAX = 256
 """Claims in one job; the writer puts several jobs into one commit."""
-JOBS_MAX = 2
-"""Jobs under way at once: one commits while the answers of the other go out. What comes meanwhile shares the next."""
 QUEUE_MAX = 100_000
 """Claims that may wait to be landed, a kilobyte each: who gave up waiting is landed all the same, so a crowd that asks
 again and again while the database stands still would fill the memory."""
@@ -139,14 +138,23 @@ def land_now(services: Services, door: Door, batch: Sequence[Claimed]) -> list[T
     return elsewhere(batch, landed, ends)
 
 
+_Waiting = tuple[Claimed, "asyncio.Future[Answer]"]
+"""A claim in the queue, and where its answer goes."""
+
+
 class Lander:
-    """Land the claims of one event loop. `tell` brings news to Redis, and is called in a thread."""
+    """Land the claims of one event loop. `tell` brings news to Redis, and is called in a thread.
+
+    Whoever is there when the writer turns to a batch comes along: one that is made up while another is written would
+    leave those behind who come meanwhile, and go with a handful of claims as long as with hundreds.
+    """
 
     def __init__(self, services: Services, door: Door | None, *, tell: Callable[[Sequence[Taken]], None]) -> None:
         self._services, self._door, self._tell = services, door, tell
-        self._queue: list[tuple[Claimed, asyncio.Future[Answer]]] = []
+        self._queue: deque[_Waiting] = deque()
         self._patience = Patience()
-        self._jobs = 0
+        self._called = False
+        """A job is on its way to the writer that has not yet taken anybody along."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -164,54 +172,65 @@ class Lander:
         self._queue.append((claimed, done))
         if until_s < math.inf:
             self._patience.limit(done, until_s)
-        if self._jobs < JOBS_MAX:
-            self._jobs += 1
-            task = loop.create_task(self._work())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        self._call(loop)
         return done
 
-    async def _work(self) -> None:
+    def _call(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See to it that whoever is in the queue will be taken along."""
+        if self._queue and not self._called:
+            self._called = True
+            task = loop.create_task(self._carry(loop))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _take(self) -> "list[_Waiting]":
+        """Take a batch out of the queue; safe beside whoever adds to it."""
+        # First: who comes from now on and is not taken here calls for the next.
+        self._called = False
+        return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_MAX))]
+
+    async def _carry(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Carry one batch; what happens to it happens to all who wait for it, also what is no Exception."""
         # One turn of the loop: who is asked for in this one comes along.
         await asyncio.sleep(0)
-        try:
-            while self._queue:
-                queued, self._queue = self._queue[:BATCH_MAX], self._queue[BATCH_MAX:]
-                await self._carry([each for each, _ in queued], [done for _, done in queued])
-        finally:
-            self._jobs -= 1
+        batch: list[_Waiting] = []
 
-    async def _carry(self, batch: list[Claimed], done: "list[asyncio.Future[Answer]]") -> None:
-        """Carry one batch; what happens to it happens to all who wait for it, also what is no Exception."""
+        def run(conn: Connection, ctx: Context) -> Landed:
+            batch.extend(self._take())
+            if self._queue:
+                loop.call_soon_threadsafe(self._call, loop)
+            return land(conn, ctx, [claimed for claimed, _ in batch])
+
         try:
-            landed = await self._land(batch)
+            landed = await self._land(run, batch)
         except BaseException as error:
-            for each in done:
-                if not each.done():
-                    each.set_exception(error)
+            # What came to nothing before anybody was taken along is told to those who wait for it.
+            for _, done in batch or self._take():
+                if not done.done():
+                    done.set_exception(error)
                     # Who asked for an early answer waits for none; that nobody reads it is no mistake then.
-                    each.exception()
+                    done.exception()
+            self._call(loop)
             if isinstance(error, asyncio.CancelledError):
                 raise
             return
-        for each, answer in zip(done, landed.answers, strict=True):
-            if not each.done():
-                each.set_result(answer)
+        for (_, done), answer in zip(batch, landed.answers, strict=True):
+            if not done.done():
+                done.set_result(answer)
 
-    async def _land(self, batch: list[Claimed]) -> Landed:
+    async def _land(self, run: Callable[[Connection, Context], Landed], batch: "list[_Waiting]") -> Landed:
         """Land a batch. Only a decision closes reservations: after trouble they wait for whoever asks or drains next.
 
         Were they released where our own write came to nothing, a twin's write of the same claim could be under way in
         another process; who asks between the two would hear "sold out" of a coupon that he is about to get.
         """
         began_s = time.perf_counter()
-        job = self._services.submit(lambda conn, ctx: land(conn, ctx, batch))
-        landed = await asyncio.shield(asyncio.wrap_future(job))
+        landed = await asyncio.shield(asyncio.wrap_future(self._services.submit(run)))
         self._services.probe("after_commit")
         metrics.batch_landed(len(batch), time.perf_counter() - began_s)
         try:
-            ends = await self._close([(each.ticket, yes) for each, yes in zip(batch, landed.granted, strict=True)])
-            news = elsewhere(batch, landed, ends)
+            closing = [(claimed.ticket, granted) for (claimed, _), granted in zip(batch, landed.granted, strict=True)]
+            news = elsewhere([claimed for claimed, _ in batch], landed, await self._close(closing))
             if news:
                 await asyncio.get_running_loop().run_in_executor(None, self._tell, news)
         except Exception:

@@ -115,6 +115,6 @@ def test_no_more_claims_wait_for_a_database_that_stands_still_than_there_is_room
     go_on.set()
     hanging.result()
 
-    assert [each["facts"]["reason"] for each in answers] == ["slow"] * 5 + ["crowded"] * 2
+    assert [each["facts"]["reason"] for each in answers] == ["slow"] * 3 + ["crowded"] * 4
     monkeypatch.setattr(landing, "QUEUE_MAX", 100)
     assert office.outcomes(asked) == {"ok": 7}
