@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.refusals import Refusal, RefusalCode
 from app.domain.tenders import Tender, TenderType
-from app.services.api import PaidOrder, PaymentPending
+from app.services.api import OpenOrder, PaidOrder, PaymentPending
 from app.services.epochs import Begun
 from app.services.ports import Offline
 from app.store import projections, rights
@@ -90,6 +90,25 @@ def test_a_disk_that_went_back_further_than_anybody_knew_loses_nothing_that_it_h
 
     assert chain.order("p2")["state"] == "PAID"
     assert findings(chain.hq) == {}
+
+
+def test_a_new_machine_can_read_what_it_takes_over_though_the_line_dies_behind_the_new_epoch(
+    chain: Chain, station: Station
+) -> None:
+    station.terminal.next(Habit.PAYS_IN_SILENCE)
+    station.till.checkout("o1", basket("A"))
+    station.till.pay("o1", [Tender(TenderType.CARD, 10_000)])
+    station.sync()
+    station.close()
+    station.path = station.path.with_name("new-machine.db")
+
+    station.rejoin()
+    station.line.offline = True
+    shown = station.till.checkout("o1", basket("A"))
+    paid = station.till.resolve("o1")
+
+    assert isinstance(shown, OpenOrder) and shown.state == "UNKNOWN"
+    assert isinstance(paid, PaidOrder)
 
 
 def test_nothing_is_booked_twice_where_an_answer_got_lost(chain: Chain, station: Station) -> None:
