@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, Row, insert
 
 from app.domain.lifecycle import Step
 from app.domain.refusals import Refusal
@@ -18,7 +18,7 @@ from app.domain.states import OrderEvent, OrderState
 from app.domain.tenders import TenderType
 from resources.lifecycles import load
 from server.db import schema
-from server.db.bulk import BulkInsert
+from server.db.bulk import BulkInsert, Present
 from server.services import accounts, feed, history, orders, rights
 from server.services.entries import SaleBody, discounts, paid_minor, sums_problem
 from server.services.lent import Lent, draw, late_uses
@@ -64,6 +64,7 @@ _HISTORY = BulkInsert(
     "till_id",
     "operator",
 )
+_MEMBERS, _SKUS = Present(schema.member.c.id), Present(schema.product.c.sku)
 _PARENTS_FIRST = (_ORDERS, _LINES, _TENDERS, _REDEMPTIONS, _USES, _HISTORY)
 
 
@@ -304,10 +305,7 @@ def _book_parts(
 def known_member_records(conn: Connection, member_ids: Collection[str | None]) -> list[Record]:
     """Return the feed records of those members that the chain has; a till may tell of one that it has not."""
     named = [member_id for member_id in member_ids if member_id is not None]
-    if not named:
-        return []
-    known = conn.execute(select(schema.member.c.id).where(schema.member.c.id.in_(named))).scalars()
-    return [record for member_id in known for record in orders.member_records(member_id)]
+    return [record for member_id in sorted(_MEMBERS.among(conn, named)) for record in orders.member_records(member_id)]
 
 
 def _excess_verdict(conn: Connection, told: Told, sale: SaleBody, *, excess: Sequence[Excess]) -> Verdict | None:
@@ -370,7 +368,7 @@ def _money(sale: SaleBody, row: Row[Any]) -> dict[str, Any]:
 def _unknown_skus(conn: Connection, told: Told, sale: SaleBody) -> Verdict | None:
     """Open a finding for each product that the chain does not have; the verdict names the first."""
     skus = sorted({line["sku"] for line in sale["lines"]})
-    known = set(conn.execute(select(schema.product.c.sku).where(schema.product.c.sku.in_(skus))).scalars())
+    known = _SKUS.among(conn, skus)
     verdicts = [
         conflict(conn, told, "unknown_sku", key=sku, detail={"order": sale["order"], "sku": sku})
         for sku in skus
