@@ -385,6 +385,35 @@ def test_a_payment_without_an_answer_comes_back_to_a_till_that_has_forgotten_it(
     assert violations(chain.hq) == []
 
 
+def test_what_a_payment_without_an_answer_drew_on_is_used_once_though_the_disk_is_gone(
+    chain: Chain, station: Station
+) -> None:
+    """The till named its rights when it told of the payment; the machine that hears of the money has none of them."""
+    chain.hq.call("POST", "/v1/members/m1/top-ups", {"request": "t", "amount": "300.00"}, status=200)
+    chain.hq.campaign(stock=5, per_member=5)
+    name = coupon(chain.hq)
+    station.sync()
+    station.lent("value:m1", 3_000)
+    assert not isinstance(station.till.take_home(name), Refusal)
+    station.terminal.next(Habit.PAYS_IN_SILENCE)
+    opened = station.till.checkout("o1", basket("B", member="m1", use=(name,)), stored_value_minor=1_000)
+    assert isinstance(opened, OpenOrder)
+    rest = opened.quote.payable_minor - 1_000
+    station.till.pay("o1", [Tender(TenderType.STORED_VALUE, 1_000), Tender(TenderType.CARD, rest)])
+    station.sync()
+    station.close()
+    station.path = station.path.with_name("new-machine.db")
+
+    station.rejoin()
+    paid = station.till.resolve("o1")
+    station.sync()
+
+    assert isinstance(paid, PaidOrder)
+    assert coupon_state(chain.hq, name) == "USED"
+    assert not {"double_redemption", "hold_mismatch", "overdraft"} & findings(chain.hq).keys()
+    assert violations(chain.hq) == []
+
+
 def test_what_was_carried_can_be_shown_refunded_and_rebuilt(chain: Chain, station: Station) -> None:
     rolled_back(station, announced=True)
     stopped(station)
