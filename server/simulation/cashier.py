@@ -23,6 +23,7 @@ from app.services.api import (
     PaymentPending,
     RefundDone,
 )
+from app.services.epochs import Begun
 from app.services.paying import paid_order
 from app.services.ports import Busy, Offline
 from app.store import orders
@@ -108,9 +109,17 @@ class Cashiers(Lending):
 
     def start_anew(self, part: TillMachine, token: str, *, fresh: bool) -> None:
         """Start a till with a new pass, and let it look whether its ledger is still the server's."""
+        part.died()  # Somebody may have switched it on meanwhile.
         self.wake(part, lambda: part.start_anew(token, fresh=fresh))
         if part.on:
             self.safely(part, "rejoin", lambda: self.sync(part))
+
+    def damage(self, part: TillMachine, token: str, seed: int) -> None:
+        """Let a till find its file damaged; it is recovered when it starts, as soon as the server answers."""
+        part.died()
+        part.damage(token, random.Random(seed))
+        part.recovered = lambda begun: self._begun(part, "recover", begun)
+        self.wake(part)
 
     def wake(self, part: TillMachine, start: Callable[[], None] | None = None) -> None:
         """Start a till that is off, and answer what it asks."""
@@ -123,7 +132,7 @@ class Cashiers(Lending):
             self.chain.note(part.id, "wake", f"died {death}")
             self._reboot(part)
             return
-        except StoreError as trouble:
+        except (Offline, Busy, StoreError) as trouble:
             self.chain.note(part.id, "wake", type(trouble).__name__)
             self._reboot(part)
             return
@@ -361,11 +370,16 @@ class Cashiers(Lending):
 
     def _rejoin(self, part: TillMachine) -> None:
         begun = part.rejoin()
-        self.chain.note(part.id, "rejoin", "one ledger" if begun is None else f"{'whole' if begun.whole else 'cut'}")
-        if begun is not None:
-            self.chain.seen["carried"] += begun.carried
-            if part.id in self.truth.disasters:
-                self.truth.disasters[part.id].mended = True
+        if begun is None:
+            self.chain.note(part.id, "rejoin", "one ledger")
+        else:
+            self._begun(part, "rejoin", begun)
+
+    def _begun(self, part: TillMachine, what: str, begun: Begun) -> None:
+        self.chain.note(part.id, what, "whole" if begun.whole else "cut")
+        self.chain.seen["carried"] += begun.carried
+        if part.id in self.truth.disasters:
+            self.truth.disasters[part.id].mended = True
 
     # -------------------------------------------------------------- the end of the day
 

@@ -109,6 +109,15 @@ class Disk:
         self._cut, self._armed, self._open = None, None, []
         self._forced = 0
 
+    def flip(self, rng: random.Random) -> None:
+        """Let a few bits of the database's file flip, or its end be gone; nothing may be open."""
+        data = bytearray(self.path.read_bytes())
+        if rng.random() < 0.2:
+            del data[rng.randrange(len(data)) :]
+        for _ in range(rng.randint(1, 8) if data else 0):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        self.path.write_bytes(data)
+
     # -------------------------------------------------------------- room
 
     def fill(self, *, full: bool) -> None:

@@ -1,6 +1,7 @@
 """Let go wrong what may: lines, power, disks, clocks; and in seeds of disasters what no line can mend."""
 
 import random
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -115,17 +116,31 @@ class Faults:
         part.cut()
         self._give_pass(part, fresh=True)
 
+    def _damage(self, rng: random.Random, part: TillMachine) -> None:
+        """Let bits of a till's file flip; what verifies of it is recovered into a new epoch, with a new pass."""
+        if part.id in self.chain.truth.disasters:
+            return
+        disaster = self.chain.truth.disaster(part.id)
+        disaster.since_ms, disaster.at_ms, disaster.destroyed = part.synced_ms, self.chain.timeline.now_ms, True
+        part.cut()
+        seed = rng.getrandbits(32)
+        self._with_new_pass(part, lambda token: self.cashiers.damage(part, token, seed))
+
     def _new_pass(self, _rng: random.Random, part: TillMachine) -> None:
         """Give a till a new pass, whether it needs one or not: with it, it may leave its ledger for a new one."""
         self._give_pass(part, fresh=False)
 
     def _give_pass(self, part: TillMachine, *, fresh: bool) -> None:
+        self._with_new_pass(part, lambda token: self.cashiers.start_anew(part, token, fresh=fresh))
+
+    def _with_new_pass(self, part: TillMachine, do: Callable[[str], None]) -> None:
+        """Do something at a till with a new pass, as soon as headquarters has made one; it is switched off for that."""
         token = self.office.new_pass(part)
         if token is None:
-            self.chain.timeline.after(ASK_AGAIN_MS, lambda: self._give_pass(part, fresh=fresh))
+            self.chain.timeline.after(ASK_AGAIN_MS, lambda: self._with_new_pass(part, do))
             return
         part.cut()
-        part.strand.do(lambda: self.cashiers.start_anew(part, token, fresh=fresh))
+        part.strand.do(lambda: do(token))
 
     def _put_back(self, part: TillMachine, image: Path, since_ms: int) -> None:
         disaster = self.chain.truth.disaster(part.id)

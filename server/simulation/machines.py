@@ -42,7 +42,7 @@ from server.simulation.terminal import Terminal
 from server.simulation.timeline import Strand, Timeline
 from sync.client import ServerClient
 from sync.engine import SyncEngine
-from sync.enrol import rejoin
+from sync.enrol import recover, rejoin
 from sync.head_office import ServerHeadOffice
 
 T = TypeVar("T")
@@ -197,13 +197,16 @@ class TillMachine:
         self.app_client = ServerClient(ADDRESS, app_key, transport=line, monotonic=timeline.seconds)
         self.deaths = 0
         self.on = True
+        self._is_damaged = False
+        self.recovered: Callable[[Begun], None] = lambda _begun: None
+        """Is told of a ledger that was damaged, and goes on in a new epoch."""
         self.database: TillDatabase
         self.engine: SyncEngine
         self.till: Till = self._start()
 
-    def _start(self) -> Till:
+    def _start(self, file: Path | None = None) -> Till:
         return open_till(
-            self.disk.path,
+            file or self.disk.path,
             till_id=self.id,
             store_id=self.store_id,
             clock=self.clock,
@@ -240,11 +243,33 @@ class TillMachine:
         self.on = False
 
     def start(self) -> None:
-        """Start on what the disk holds."""
+        """Start on what the disk holds; a ledger that was damaged is recovered first, as far as the server answers."""
         self.stop()
         self.disk.restore()
+        if self._is_damaged:
+            who = (self.id, self.store_id)
+            begun = recover(self.disk.path, self._opened, who=who, copy=None, new_id=self._ids.new())
+            self._is_damaged = False
+            if begun is not None:
+                self.recovered(begun)
         self.till = self._start()
         self.on = True
+
+    @contextmanager
+    def _opened(self, file: Path) -> Iterator[tuple[Till, SyncEngine, ServerClient]]:
+        """Run the till on another file for a while."""
+        self.till = self._start(file)
+        try:
+            yield self.till, self.engine, self._client
+        finally:
+            self.stop()
+
+    def damage(self, token: str, rng: random.Random) -> None:
+        """Let bits of the file flip while it is off, and come with a new pass to recover it."""
+        self.stop()
+        self.disk.restore()
+        self.disk.flip(rng)
+        self._key, self._is_damaged, self.must_rejoin = token, True, False
 
     def put_back(self, image: Path) -> None:
         """Start on an older image of the disk."""
@@ -258,11 +283,9 @@ class TillMachine:
         self.stop()
         if fresh:
             self.disk.replace(self._blank)
-        else:
-            self.disk.restore()
-        self._key, self.must_rejoin = token, True
-        self.till = self._start()
-        self.on = True
+            self._is_damaged = False
+        self._key, self.must_rejoin = token, not self._is_damaged
+        self.start()
 
     def rejoin(self) -> Begun | None:
         """Leave a ledger that is not the server's any more for a new one; None = there was nothing to do."""

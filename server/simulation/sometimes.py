@@ -63,6 +63,7 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "till declared lost": ("strand: ok",),
     "lost till speaks": ("finding: lost_till_heard",),
     "lost till found": ("found: ok",),
+    "damaged ledger recovered": ("recover: cut", "recover: whole"),
     "new machine": ("fault: new_disk",),
     "new pass where all is well": ("rejoin: one ledger",),
     "new epoch, something is missing": ("rejoin: cut",),
