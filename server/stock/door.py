@@ -5,14 +5,12 @@ import threading
 import weakref
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from server.stock.connection import Acquaintance, Address, aclose, connect, connect_async
 from server.stock.embedded import EmbeddedRedis
 from server.stock.pipeline import AsyncStock, BlockingStock
 from server.stock.scripts import Keys
 from server.stock.suitability import Look, look
-from server.stock.trouble import trouble_of
+from server.stock.trouble import ERRORS, trouble_of
 
 EVENTS_AT_ONCE = 500
 STAGED_MS = 10 * 60 * 1000
@@ -57,7 +55,7 @@ class Door:
             return seen.run_ids[""]
         try:
             node = self.unguarded.client.get_node_from_key(self.keys(campaign_id).key("h"))
-        except RedisError as error:
+        except ERRORS as error:
             raise trouble_of(error) or error from error
         return seen.run_ids.get(node.name, "")
 
@@ -103,7 +101,7 @@ class Door:
     def _do(self, run: Any) -> Any:
         try:
             return run(self.unguarded.client)
-        except (RedisError, OSError) as error:
+        except ERRORS as error:
             raise trouble_of(error) or error from error
 
     async def aclose(self) -> None:

@@ -14,12 +14,12 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from hiredis import pack_command
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, ResponseError
 
 from server.patience import Patience
-from server.stock.connection import TIMEOUT_S
+from server.stock.connection import TIMEOUT_S, close
 from server.stock.scripts import Call, sha_of, text_of
-from server.stock.trouble import StockTrouble, StockUnreachable, trouble_of
+from server.stock.trouble import ERRORS, StockTrouble, StockUnreachable, trouble_of
 
 T = TypeVar("T")
 
@@ -184,14 +184,14 @@ class BlockingStock:
             if self._made is None:
                 try:
                     self._made = self._make()
-                except (RedisError, OSError) as error:
+                except ERRORS as error:
                     raise trouble_of(error) or error from error
             return self._made
 
     def close(self) -> None:
         """Close the connections, if any were made."""
         if self._made is not None:
-            self._made.close()
+            close(self._made)
 
     def run(self, call: Call[T]) -> T:
         """Run one script; raises a StockTrouble."""
@@ -217,7 +217,7 @@ class BlockingStock:
             for raw in raws:
                 if isinstance(raw, Exception):
                     raise raw
-        except (RedisError, OSError) as error:
+        except ERRORS as error:
             raise trouble_of(error) or error from error
         return [call.read(raw) for call, raw in zip(calls, raws, strict=True)]
 
