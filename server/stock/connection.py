@@ -126,9 +126,13 @@ class Acquaintance:
             self._known = run_ids
             self.wants_look = False
 
+    def knows(self, run_id: str) -> bool:
+        """Tell whether this process was among those that were looked at last."""
+        return run_id in self._known
+
     def check(self, run_id: str) -> None:
         """Pass, or raise Restarted for one that nobody has looked at."""
-        if run_id not in self._known:
+        if not self.knows(run_id):
             self.wants_look = True
             raise Restarted(f"run_id {run_id[:8]} was not looked at")
 
@@ -218,6 +222,16 @@ def close(client: Any) -> None:
     """Close a blocking client, with what it asks for its way."""
     for each in (client, *_sentinels(client)):
         each.close()
+
+
+def ask_anew(client: Any) -> None:
+    """Let go of a Sentinel's master, where it is one, so that the next command goes to who is named now.
+
+    A Sentinel ends the connections of a primary that it makes a replica, but one that came back late named us the old
+    primary, and a replica answers a look as long as it lives.
+    """
+    if _sentinels(client):
+        client.connection_pool.disconnect(inuse_connections=False)
 
 
 async def aclose(client: Any) -> None:

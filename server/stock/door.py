@@ -5,7 +5,7 @@ import threading
 import weakref
 from typing import Any
 
-from server.stock.connection import Acquaintance, Address, aclose, connect, connect_async
+from server.stock.connection import Acquaintance, Address, aclose, ask_anew, connect, connect_async
 from server.stock.embedded import EmbeddedRedis
 from server.stock.pipeline import AsyncStock, BlockingStock
 from server.stock.scripts import Keys
@@ -41,9 +41,15 @@ class Door:
         """Tell that a process was met that nobody has looked at."""
         return self._acquaintance.wants_look
 
+    def knows(self, run_id: str) -> bool:
+        """Tell whether a process is one of those that were let pass."""
+        return self._acquaintance.knows(run_id)
+
     def look(self) -> Look:
         """Look who is there and what is wrong with them; lets nobody pass yet."""
-        return look(self.unguarded.client)
+        client = self.unguarded.client
+        ask_anew(client)
+        return look(client)
 
     def accept(self, seen: Look) -> None:
         """Let connections to exactly the processes that were seen pass."""

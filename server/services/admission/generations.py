@@ -121,7 +121,10 @@ class Generations:
             # One that began in the future began under a clock that was set back since.
             return "stuck" if abs(now - entry.since_at) > timedelta(seconds=BUILDING_S) else None
         if entry.run_id != self._run_id(entry.campaign_id):
-            return "restarted"
+            # What we saw may be older than what another process wrote down.
+            self._seen = self._door.look()
+            if entry.run_id != self._run_id(entry.campaign_id):
+                return "restarted"
         try:
             found = self._door.unguarded.run(scripts.inspect(self._door.keys(entry.campaign_id), now_ms=to_ms(now)))
         except StockDamaged:
