@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from server import metrics
 from server.db.errors import DatabaseTrouble
-from server.lookout import PATIENCE_S, Lookout
+from server.lookout import Lookout
 from server.services import gauges
 from server.services.context import NotProvisioned
 from server.services.gauges import Gauges
@@ -39,7 +39,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Scrape:
-    """Answer scrapes of one server process, within `PATIENCE_S`; safe from any thread.
+    """Answer scrapes of one server process, within the patience of a lookout; safe from any thread.
 
     `folder` is where several processes meet, None = this is the only one; `worker` tells them apart.
     """
@@ -98,9 +98,10 @@ class Scrape:
         with self._lock:
             if self._kept is not None and now_s - self._kept[0] < GAUGES_KEPT_S:
                 return self._kept[1]
-        looks = (self._database.look(), self._redis.look())
-        wait(looks, timeout=PATIENCE_S)
-        database, redis = (look.result() if look.done() else None for look in looks)
+        looks = [(each, each.look()) for each in (self._database, self._redis)]
+        for lookout, look in looks:
+            wait([look], timeout=lookout.left_s())
+        database, redis = (look.result() if look.done() else None for _, look in looks)
         found = (database if database is not None else [_database_up(0)]) + (redis or [])
         if database is not None:
             with self._lock:

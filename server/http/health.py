@@ -9,7 +9,7 @@ from server.db.errors import DatabaseTrouble
 from server.db.migrate import HEAD, version
 from server.http.running import Running
 from server.http.security import ServicesDep
-from server.lookout import PATIENCE_S, Lookout
+from server.lookout import Lookout
 from server.services.context import NotProvisioned, load_chain
 from server.services.services import Services
 
@@ -36,7 +36,8 @@ async def ready(request: Request) -> JSONResponse:
     running: Running = request.app.state.running
     lookouts: dict[str, Lookout[str]] = {"database": request.app.state.database, **running.checks}
     looks = {name: asyncio.wrap_future(each.look()) for name, each in lookouts.items()}
-    await asyncio.wait(looks.values(), timeout=PATIENCE_S)
+    for name, look in looks.items():
+        await asyncio.wait([look], timeout=lookouts[name].left_s())
     parts = {name: look.result() if look.done() else HANGS for name, look in looks.items()}
     if parts["database"] != "ok":
         return JSONResponse({"status": parts["database"], "parts": parts}, 503)

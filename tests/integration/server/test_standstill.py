@@ -11,9 +11,9 @@ import httpx
 import pytest
 from sqlalchemy import URL
 
-from server import scrape
+from server import lookout
 from server.db import postgres
-from server.http import claims, health
+from server.http import claims
 from server.services.admission import claiming
 from server.services.keys import KeyCache
 from tests.fakes.headquarters import Headquarters
@@ -45,8 +45,7 @@ def office(line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait for long who is not to succeed."""
-    for module in (scrape, health):
-        monkeypatch.setattr(module, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(lookout, "PATIENCE_S", 0.2)
     for module in (claims, claiming):
         monkeypatch.setattr(module, "ANSWER_S", 0.2)
 
