@@ -41,7 +41,7 @@ class Lookout(Generic[T]):
             return self._asked
 
     def left_s(self) -> float:
-        """Return for how many seconds more the answer is to be waited for; 0 = what was asked last hangs, or is done."""
+        """Return how many seconds more the answer is to be waited for; 0 = what was asked last hangs, or is done."""
         return max(0.0, self._began_s + PATIENCE_S - self._monotonic())
 
     def _answer(self, asked: Future[T]) -> None:
