@@ -84,24 +84,25 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None, running:
     )
     attend(app, services, running=running)
     answers.install(app)
+    # The framework tries one route after the other, so what tills ask all day comes first.
     for part in (
+        sync,
+        orders,
+        leases,
+        refunds,
+        coupons,
+        quotes,
+        claims,
         health,
         metrics,
         docs,
         admin,
         campaigns,
-        claims,
-        coupons,
         enrolment,
         findings,
         gifts,
         issues,
-        leases,
-        quotes,
-        orders,
-        refunds,
         restoring,
-        sync,
     ):
         app.include_router(part.router)
     return app
