@@ -209,6 +209,39 @@ def found(
     raise typer.Exit(welcome_till(settings, url, till_id=till_id, reason=reason))
 
 
+@app.command()
+def risk(
+    *,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Show what tills may lose by coupons that they take without a right: granted, lost, left (the worst case)."""
+    from cli.risk_commands import show_risk
+    from cli.settings import server_settings
+
+    raise typer.Exit(show_risk(server_settings(data_dir=data_dir, database_url=database_url), url))
+
+
+@app.command("risk-budget")
+def risk_budget(
+    till_id: TillId,
+    amount: Annotated[str, typer.Argument(help="What may be lost there at most from now on; 0 = no risk is taken.")],
+    *,
+    by: Annotated[str, typer.Option(help="Who says so, by name; kept in the history.")],
+    reason: Reason,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Set the risk budget of a till; the same again fills up what was lost meanwhile."""
+    from cli.risk_commands import set_risk
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(set_risk(settings, url, till_id=till_id, amount=amount, by=by, reason=reason))
+
+
 @app.command("enrolment-code")
 def enrolment_code(
     till_id: Annotated[str, typer.Argument(help="Id of the till, for example R1.")],

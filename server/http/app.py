@@ -26,6 +26,7 @@ from server.http import (
     quotes,
     refunds,
     restoring,
+    risk,
     sync,
 )
 from server.http.running import Running
@@ -99,6 +100,7 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None, running:
         orders,
         refunds,
         restoring,
+        risk,
         sync,
     ):
         app.include_router(part.router)

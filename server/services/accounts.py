@@ -14,7 +14,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from app.domain.rights import BUDGET, STOCK, USES, VALUE, budget_id, stock_id, uses_id, value_id
+from app.domain.rights import BUDGET, RISK, STOCK, USES, VALUE, budget_id, stock_id, uses_id, value_id
 from server.db.schema import COMPARTMENTS, account, transfer
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "LEASED",
     "OUTSIDE",
     "OVER",
+    "RISK",
     "SPENT",
     "STOCK",
     "STRANDED",

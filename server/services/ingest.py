@@ -32,6 +32,7 @@ from server.services.leases import judge_close
 from server.services.refunds import judge_refund
 from server.services.rights import LostRace, budgeted
 from server.services.sales import Rows, judge_sale, known_member_records, member_of, uses_rights
+from server.services.staff import judge_approval
 from server.services.verdicts import IN_ORDER, Told, Verdict, conflict, quarantine
 from sync import protocol
 from sync.protocol import EntryResult, Mark, Push, PushAnswer, PushedEntry
@@ -409,6 +410,10 @@ def _judge(conn: Connection, context: Context, item: _Item) -> Verdict:
             return judge_close(conn, context, told, body=body)
         case protocol.COUPON_RETURN:
             return judge_return(conn, context, told, body=body)
+        case protocol.APPROVAL:
+            return judge_approval(conn, told, body=body)
+        case protocol.PIN_FAILED:
+            return IN_ORDER
     raise AssertionError(f"read_body reads no {told.kind}")
 
 

@@ -60,7 +60,8 @@ class Excess:
 
     `kind` is the finding's: `double_redemption` (another order holds or used the coupon, or a till alone may use it),
     `invalid_redemption` (it had ended, or is not known), `overdraft` (`amount` beyond what the account had), `late_use`
-    (headquarters had taken the right back, and it was still there), `lease_mismatch` (a lease that does not cover it).
+    (headquarters had taken the right back, and it was still there), `lease_mismatch` (a lease that does not cover it),
+    `risk_loss` (a coupon that a till took at a risk, and that was another's).
     """
 
     kind: str
@@ -70,7 +71,7 @@ class Excess:
     @property
     def lost(self) -> bool:
         """Tell whether it is a coupon that was not the order's to use."""
-        return self.kind in ("double_redemption", "invalid_redemption")
+        return self.kind in ("double_redemption", "invalid_redemption", "risk_loss")
 
 
 def freeze(conn: Connection, attempt: Attempt, rights: Rights) -> list[Record]:
@@ -221,6 +222,7 @@ def account_records(account_ids: Iterable[str]) -> list[Record]:
         accounts.BUDGET: feed_records.CAMPAIGN,
         accounts.VALUE: feed_records.MEMBER,
         accounts.USES: feed_records.PUNCH_CARD,
+        accounts.RISK: feed_records.RISK,
     }
     parted = (account_id.partition(":") for account_id in account_ids)
     return [(kinds[kind], owner) for kind, _, owner in parted if kind in kinds]

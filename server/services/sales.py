@@ -19,8 +19,9 @@ from app.domain.tenders import TenderType
 from resources.lifecycles import load
 from server.db import schema
 from server.db.bulk import BulkInsert
-from server.services import accounts, feed, history, orders, rights
+from server.services import accounts, feed, history, orders, rights, risk_uses
 from server.services.entries import SaleBody, discounts, paid_minor, sums_problem
+from server.services.exposure import IN_MONEY
 from server.services.lent import Lent, draw, late_uses
 from server.services.rights import Attempt, Excess, Record
 from server.services.verdicts import IN_ORDER, Told, Verdict, conflict
@@ -148,15 +149,16 @@ def member_of(sale: SaleBody) -> str | None:
     return sale["quote"]["member"] or sale["member"]
 
 
-def rights_used(sale: SaleBody, budgeted: Collection[str]) -> Rights:
+def rights_used(sale: SaleBody, told: Told, budgeted: Collection[str]) -> Rights:
     """Return what the sale drew on; `budgeted` are the campaigns that have a budget."""
     value_minor = sum(tender["amount_minor"] for tender in sale["tenders"] if tender["type"] == _STORED_VALUE)
-    return rights_of(
+    used = rights_of(
         discounts(sale["quote"]),
         cards=[cover["card"] for cover in sale["quote"]["covers"]],
         value=(member_of(sale), value_minor),
         budgeted=budgeted,
     )
+    return Rights(used.coupons, {**used.amounts, **risk_uses.amounts(sale, told)})
 
 
 def uses_rights(sale: SaleBody, budgeted: Collection[str]) -> bool:
@@ -221,13 +223,15 @@ def _settle(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> V
         drawn, excess = rights.exchange(conn, attempt, used)
         verdict = _differs(conn, told, sale, held=held, used=used)
     excess = [*lent.excess, *excess, *late_uses(lent, excess)]
-    _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched, *drawn])
+    excess, risked = risk_uses.book(conn, told, sale, attempt=attempt, excess=excess)
+    _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched, *drawn, *risked])
     return _excess_verdict(conn, told, sale, excess=excess) or verdict
 
 
 def _draw_lent(conn: Connection, told: Told, sale: SaleBody, *, attempt: Attempt) -> tuple[Lent, Rights]:
     """Book what the till had itself; returns that, and what the sale used besides."""
-    used = rights_used(sale, rights.budgeted(conn, (stage["campaign"] for stage in sale["quote"]["laid"])))
+    risk_uses.prepare(conn, told, sale)
+    used = rights_used(sale, told, rights.budgeted(conn, (stage["campaign"] for stage in sale["quote"]["laid"])))
     lent = draw(conn, told, attempt, named=sale.get("rights"), used=used)
     return lent, used.less(lent.covered)
 
@@ -272,9 +276,12 @@ def _book_unheld(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any] 
     lent, used = _draw_lent(conn, told, sale, attempt=attempt)
     touched, excess = rights.draw(conn, attempt, used)
     excess = [*lent.excess, *excess, *late_uses(lent, excess)]
-    _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched])
+    excess, risked = risk_uses.book(conn, told, sale, attempt=attempt, excess=excess)
+    _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched, *risked])
     verdict = _excess_verdict(conn, told, sale, excess=excess)
-    if verdict is None and rights_used(sale, _budgeted_then(sale)).less(lent.covered):
+    # What was taken at a risk was to be held by nobody: its leases pay for it.
+    covered = Rights(lent.covered.coupons | risk_uses.taken(sale).keys(), lent.covered.amounts)
+    if verdict is None and rights_used(sale, told, _budgeted_then(sale)).less(covered):
         detail = {"order": sale["order"], "coupons": sorted(used.coupons), "amounts": dict(used.amounts)}
         verdict = conflict(conn, told, "no_hold", key=sale["order"], detail=detail)
     return verdict or IN_ORDER
@@ -315,9 +322,11 @@ def _excess_verdict(conn: Connection, told: Told, sale: SaleBody, *, excess: Seq
     lost = {coupon_id: minor for _, coupon_id, minor in discounts(sale["quote"]) if coupon_id}
     verdicts = []
     for each in excess:
-        in_money = each.subject.startswith((f"{accounts.VALUE}:", f"{accounts.BUDGET}:"))
+        in_money = each.subject.partition(":")[0] in IN_MONEY
         amount_minor = lost.get(each.subject, each.amount if in_money else 0)
-        detail = {"order": sale["order"], "subject": each.subject, "amount": each.amount}
+        detail: dict[str, Any] = {"order": sale["order"], "subject": each.subject, "amount": each.amount}
+        if each.kind == risk_uses.LOSS:
+            detail |= risk_uses.evidence(conn, sale, each.subject)
         key = f"{each.subject}/{sale['order']}"
         verdicts.append(conflict(conn, told, each.kind, key=key, amount_minor=amount_minor, detail=detail))
     return verdicts[0] if verdicts else None
