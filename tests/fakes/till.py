@@ -20,6 +20,8 @@ from app.domain.refunds import Refund, RefundLine, SoldOrder, decide_refund, ref
 from app.domain.refusals import Refusal, RefusalCode, refuse
 from app.domain.tenders import Tender, TenderType, settle
 from app.services.api import (
+    Approved,
+    Approver,
     BasketRequest,
     Cancelled,
     CardView,
@@ -97,6 +99,10 @@ class FakeTill:
         self.fail: Exception | None = None
         self.refuse_checkout: Refusal | None = None
         self.block: Callable[[], object] = lambda: None
+        self.at_risk: dict[str, int] = {}  # by coupon's id: what it may cost while the line is down
+        self.pins = {"meg": "270581"}
+        self.managers = (Approver("meg", "梅姐"),)
+        self.approved: dict[tuple[str, str], tuple[str, str]] = {}  # by order and coupon: who, why
         self._ids = 0
         self._lock = threading.Lock()
 
@@ -148,12 +154,30 @@ class FakeTill:
             coupon.id,
             coupon.rule.name,
             state=read_state(coupon.state, coupon.valid_until_at, self.clock.now()),
-            verdict=own_reason(coupon, self.clock.now(), order_id="") or self._blocked(coupon=coupon.id),
+            verdict=own_reason(coupon, self.clock.now(), order_id="") or self._coupon_blocked(coupon.id, ""),
             member_id=coupon.member_id,
         )
 
     def _blocked(self, **facts: object) -> Refusal | None:
         return None if self.now_status.online else refuse(RefusalCode.NEEDS_ONLINE, **facts)
+
+    def _coupon_blocked(self, coupon_id: str, order_id: str) -> Refusal | None:
+        blocked = self._blocked(coupon=coupon_id)
+        if blocked is None or (order_id, coupon_id) in self.approved:
+            return None
+        max_minor = self.at_risk.get(coupon_id)
+        return blocked if max_minor is None else refuse(RefusalCode.NEEDS_APPROVAL, max_minor=max_minor)
+
+    def approvers(self) -> tuple[Approver, ...]:
+        return self.managers
+
+    def approve_risk(self, order_id: str, coupon_id: str, *, by: str, pin: str, reason: str) -> Approved | Refusal:
+        self.block()
+        self.calls.append(f"approve {coupon_id} by {by}: {reason}")
+        if self.pins[by] != pin:
+            return refuse(RefusalCode.WRONG_PIN)
+        self.approved[order_id, coupon_id] = (by, reason)
+        return Approved(coupon_id, by, max_minor=self.at_risk[coupon_id])
 
     def product_names(self, skus: Collection[str]) -> Mapping[str, tuple[str, str]]:
         return {sku: (self.products[sku].name, self.products[sku].name_en) for sku in skus if sku in self.products}
@@ -193,7 +217,9 @@ class FakeTill:
                 )
             )
         by_id = {coupon.id: coupon for coupon in self.coupons.values()}
-        coupons = [replace(by_id[name], blocked=self._blocked(coupon=name)) for name in request.use if name in by_id]
+        coupons = [
+            replace(by_id[name], blocked=self._coupon_blocked(name, order_id)) for name in request.use if name in by_id
+        ]
         cards = {
             cover.card_id: CardFacts(
                 cover.card_id,
