@@ -1,7 +1,6 @@
 """Name the managers who may approve at tills, each with a PIN of which the server keeps a verifier alone."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,16 +29,19 @@ class Manager:
     verifier: str | None
 
 
-def make_verifier(code_key: bytes, pin: str, *, random: Callable[[int], bytes] = os.urandom) -> str | Refusal:
-    """Hash a PIN (some 50 ms, 19 MiB); `wrong_pin` where it is none. Not to be called within a transaction."""
+def make_verifier(code_key: bytes, pin: str, *, memory_kib: int = pins.MEMORY_KIB) -> str | Refusal:
+    """Hash a PIN (some 50 ms, 19 MiB); `wrong_pin` where it is none. Not to be called within a transaction.
+
+    How much work it was stands in what is returned; less is for PINs that are no secret.
+    """
     if not pins.is_pin(pin):
         return refuse(RefusalCode.WRONG_PIN, least_digits=pins.LENGTH_MIN)
     kdf = Argon2id(
-        salt=random(pins.SALT_BYTES),
+        salt=os.urandom(pins.SALT_BYTES),
         length=pins.HASH_BYTES,
         iterations=pins.PASSES,
         lanes=pins.LANES,
-        memory_cost=pins.MEMORY_KIB,
+        memory_cost=memory_kib,
     )
     return kdf.derive_phc_encoded(pins.peppered(code_key, pin))
 
