@@ -18,7 +18,7 @@ from app.domain.states import WINDOW_OVER, CouponEvent, CouponState
 from resources.lifecycles import load
 from server.db.errors import DatabaseBusy
 from server.db.schema import account, coupon, orders, redemption, transfer
-from server.services import accounts, feed_records, history
+from server.services import accounts, feed_records, history, risk_back
 
 Record = tuple[str, str]
 """A feed record that changed: kind and key."""
@@ -178,6 +178,7 @@ def pass_on(conn: Connection, names: Sequence[str], now: datetime) -> None:
             .where(redemption.c.coupon_id == name, redemption.c.order_id == order_id)
             .values(conflict=False)
         )
+        risk_back.not_lost_after_all(conn, name, order_id, now=now)
 
 
 def _pay_back(conn: Connection, attempt: Attempt, account_ids: Iterable[str]) -> None:

@@ -14,10 +14,9 @@ from app.domain.rights import RISK, risk_id
 from server.db import schema
 from server.services import accounts, feed_records, history
 from server.services.entries import RiskBody, SaleBody, discounts
-from server.services.rights import Attempt, Excess, Record
+from server.services.rights import Excess, Record
+from server.services.risk_back import LOSS, give_back
 from server.services.verdicts import Told
-
-LOSS = "risk_loss"
 
 
 def taken(sale: SaleBody) -> dict[str, int]:
@@ -44,7 +43,7 @@ def prepare(conn: Connection, told: Told, sale: SaleBody) -> None:
 
 
 def book(
-    conn: Connection, told: Told, sale: SaleBody, *, attempt: Attempt, excess: Sequence[Excess]
+    conn: Connection, told: Told, sale: SaleBody, *, excess: Sequence[Excess]
 ) -> tuple[list[Excess], list[Record]]:
     """Give back what was drawn for coupons that were free; what was lost is named as such in place of its excess.
 
@@ -57,7 +56,7 @@ def book(
     account_id = risk_id(told.till_id)
     for coupon_id, minor in drawn.items():
         if coupon_id not in lost:
-            _give_back(conn, attempt, account_id, coupon_id=coupon_id, minor=minor)
+            give_back(conn, account_id, order_id=sale["order"], coupon_id=coupon_id, minor=minor, now=told.now)
     by_coupon = {each["coupon"]: each for each in _named(sale)}
     rows = [
         {
@@ -76,23 +75,6 @@ def book(
     conn.execute(insert(schema.risk_use), rows)
     anew = [replace(each, kind=LOSS) if each.lost and each.subject in drawn else each for each in excess]
     return anew, [(feed_records.RISK, told.till_id)]
-
-
-def _give_back(conn: Connection, attempt: Attempt, account_id: str, *, coupon_id: str, minor: int) -> None:
-    name = f"risk:back:{attempt.order_id}:{attempt.number}:{coupon_id}"
-    move = accounts.Move(
-        name,
-        account_id,
-        accounts.SPENT,
-        target=accounts.AVAILABLE,
-        amount=minor,
-        reason="risk: was free",
-        order_id=attempt.order_id,
-        attempt=attempt.number,
-    )
-    done = accounts.post(conn, move, attempt.now)
-    assert done, "it was spent in this transaction"
-    accounts.pay_back_overdraft(conn, f"net:{name}", account_id=account_id, reason="risk", now=attempt.now)
 
 
 def evidence(conn: Connection, sale: SaleBody, coupon_id: str) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from server.services.entries import SaleBody, discounts, paid_minor, sums_proble
 from server.services.exposure import IN_MONEY
 from server.services.lent import Lent, draw, late_uses
 from server.services.rights import Attempt, Excess, Record
+from server.services.risk_back import LOSS
 from server.services.verdicts import IN_ORDER, Told, Verdict, conflict
 
 _STORED_VALUE = TenderType.STORED_VALUE.value
@@ -223,7 +224,7 @@ def _settle(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> V
         drawn, excess = rights.exchange(conn, attempt, used)
         verdict = _differs(conn, told, sale, held=held, used=used)
     excess = [*lent.excess, *excess, *late_uses(lent, excess)]
-    excess, risked = risk_uses.book(conn, told, sale, attempt=attempt, excess=excess)
+    excess, risked = risk_uses.book(conn, told, sale, excess=excess)
     _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched, *drawn, *risked])
     return _excess_verdict(conn, told, sale, excess=excess) or verdict
 
@@ -276,7 +277,7 @@ def _book_unheld(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any] 
     lent, used = _draw_lent(conn, told, sale, attempt=attempt)
     touched, excess = rights.draw(conn, attempt, used)
     excess = [*lent.excess, *excess, *late_uses(lent, excess)]
-    excess, risked = risk_uses.book(conn, told, sale, attempt=attempt, excess=excess)
+    excess, risked = risk_uses.book(conn, told, sale, excess=excess)
     _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched, *risked])
     verdict = _excess_verdict(conn, told, sale, excess=excess)
     # What was taken at a risk was to be held by nobody: its leases pay for it.
@@ -325,7 +326,7 @@ def _excess_verdict(conn: Connection, told: Told, sale: SaleBody, *, excess: Seq
         in_money = each.subject.partition(":")[0] in IN_MONEY
         amount_minor = lost.get(each.subject, each.amount if in_money else 0)
         detail: dict[str, Any] = {"order": sale["order"], "subject": each.subject, "amount": each.amount}
-        if each.kind == risk_uses.LOSS:
+        if each.kind == LOSS:
             detail |= risk_uses.evidence(conn, sale, each.subject)
         key = f"{each.subject}/{sale['order']}"
         verdicts.append(conflict(conn, told, each.kind, key=key, amount_minor=amount_minor, detail=detail))

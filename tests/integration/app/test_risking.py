@@ -380,6 +380,8 @@ def test_the_budget_is_leased_whole_and_given_back_for_the_night(shop: Shop) -> 
     shop.plug()
 
     shop.till.close_day()
+    shop.server.risk_budget("T1", 2_500)  # it is there again, and still it is night
+    shop.notice()
     shop.till.renew_rights()
 
     assert left(shop) is None

@@ -350,3 +350,35 @@ def test_what_a_till_tells_of_pins_and_approvals_is_taken_in(headquarters: Headq
 
     assert told == [("OK", ""), ("OK", ""), *[("CONFLICT", "unknown_approver")] * 2]
     assert violations(headquarters) == []
+
+
+def test_a_coupon_that_comes_home_unused_was_no_loss_after_all(headquarters: Headquarters, counter: Counter) -> None:
+    set_budget(headquarters, "50.00")
+    counter.lease("risk", "t1", 5_000)
+    mine = coupon(headquarters)
+    other = Counter(headquarters, "t2")
+    version = other.take_home(mine)["version"]
+    sell_at_risk(counter, "o1", mine)
+    assert counter.verdicts() == [("CONFLICT", "risk_loss")]
+
+    other.append("coupon_return", other.told(coupon=mine, version=version))
+    assert other.verdicts() == [("OK", "")]
+
+    (told,) = risk(headquarters)["tills"]
+    assert (told["lost"], told["left"]) == ("0.00", "50.00")
+    assert findings(headquarters) == {}
+    assert coupon_state(headquarters, mine) == "USED"
+    assert violations(headquarters) == []
+
+
+def test_what_comes_back_after_the_budget_was_lowered_is_lent_no_more(
+    headquarters: Headquarters, counter: Counter
+) -> None:
+    set_budget(headquarters, "50.00")
+    counter.lease("risk", "t1", 5_000)
+    sell_at_risk(counter, "o1", coupon(headquarters))
+    set_budget(headquarters, "40.00")
+    assert counter.verdicts() == [("OK", "")]  # 40.00 are at the till, and 10.00 have come back
+
+    assert counter.lease("risk", "t1", 1_000, lease="l2", status=409)["outcome"] == "risk_spent"
+    assert violations(headquarters) == []
