@@ -196,7 +196,7 @@ class RiskMachine(RuleBasedStateMachine):
 
 TestRiskMachine = RiskMachine.TestCase
 TestRiskMachine.settings = settings(
-    max_examples=share(1 / 5),
+    max_examples=share(1 / 8),
     stateful_step_count=20,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -12,8 +12,8 @@ from ui.words import Words
 ABOUT_PX, PIN_PX = 470, 280
 WRONG_PX = 104
 """Four lines: nothing moves when something is wrong."""
-ABREAST = 2
-"""Managers in one row."""
+SHORT_CHARS, LONG_CHARS = 16, 36
+"""Names up to the first stand two in a row; beyond the second they are cut, and whole in their tip."""
 ROWS_SHOWN, ROW_PX = 3, 60
 """Of them; more are found by scrolling, so that the dialog fits the smallest screen."""
 
@@ -71,13 +71,16 @@ class ApprovalDialog(QDialog):
             left.addWidget(widget)
         people = QGridLayout()
         people.setSpacing(6)
+        abreast = 2 if all(len(each.name) <= SHORT_CHARS for each in state.approvers) else 1
         for i, each in enumerate(state.approvers):
-            button = self._button(each.name, "row")
+            cut = len(each.name) > LONG_CHARS
+            button = self._button(f"{each.name[:LONG_CHARS]}…" if cut else each.name, "row")
+            button.setToolTip(each.name if cut else "")
             button.setCheckable(True)
             button.clicked.connect(lambda _checked=False, chosen=each.id: self._choose(chosen))
             self.who[each.id] = button
-            people.addWidget(button, i // ABREAST, i % ABREAST)
-        rows = -(-len(state.approvers) // ABREAST)
+            people.addWidget(button, i // abreast, i % abreast)
+        rows = -(-len(state.approvers) // abreast)
         some = scrolled(people)
         some.setFixedHeight(min(rows, ROWS_SHOWN) * ROW_PX)
         left.addWidget(some)
