@@ -3,6 +3,7 @@
 What this till has a right to decide, it decides, with or without a line. Offline, the rest is marked as the server's:
 coupons, punch cards, and promotions with a budget are blocked (`needs_online`), so that they are refused behind their
 own reasons (an expired coupon stays expired). What is at home at another till is blocked always (`leased_elsewhere`).
+A coupon that may be taken at a risk is blocked until a manager has approved it for this order (`risks`).
 """
 
 from collections.abc import Iterable, Mapping

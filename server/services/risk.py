@@ -6,9 +6,10 @@ spent until headquarters sets the budget again. So at every moment the worst cas
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select, true
 
 from app.domain.money import Currency
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
@@ -94,12 +95,22 @@ def limit_of(conn: Connection, till_id: str) -> int:
 # ------------------------------------------------------------------ reading
 
 
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """Hold what is known of one till's risk; amounts are minor units."""
+
+    account: Account
+    budget_minor: int
+    taken_count: int
+    taken_minor: int
+
+
 def shown(conn: Connection, ctx: Context, till_id: str) -> Answer:
     """Show one till as `overview` does."""
     if conn.execute(select(schema.till.c.id).where(schema.till.c.id == till_id)).one_or_none() is None:
         return refused(unknown(TILL, till_id))
-    (row,) = _tills(conn, ctx.chain.currency, till_id=till_id) or [_nothing(ctx.chain.currency, till_id)]
-    return ok(**row)
+    books = _books(conn, [till_id])
+    return ok(till=till_id, **_view(list(books.values()), ctx.chain.currency))
 
 
 def overview(conn: Connection, ctx: Context) -> Answer:
@@ -110,59 +121,44 @@ def overview(conn: Connection, ctx: Context) -> Answer:
     also what proved to be free.
     """
     currency = ctx.chain.currency
-    return ok(currency=currency.code, tills=_tills(conn, currency), sum=_sum(conn, currency))
+    books = _books(conn, conn.execute(select(schema.till.c.id).order_by(schema.till.c.id)).scalars().all())
+    tills = [{"till": name, **_view([book], currency)} for name, book in books.items()]
+    return ok(currency=currency.code, tills=tills, sum=_view(list(books.values()), currency))
 
 
-def _tills(conn: Connection, currency: Currency, *, till_id: str | None = None) -> list[dict[str, Any]]:
-    found, taken, budgets = _books(conn)
-    ids = sorted(found) if till_id is None else [name for name in found if name == till_id]
-    return [
-        {
-            "till": name,
-            "budget": currency.format(budgets.get(name, 0)),
-            **_amounts([found[name]], currency),
-            **_accepted([taken[name]] if name in taken else [], currency),
-        }
-        for name in ids
-    ]
-
-
-def _sum(conn: Connection, currency: Currency) -> dict[str, Any]:
-    found, taken, budgets = _books(conn)
-    return {
-        "budget": currency.format(sum(budgets.values())),
-        **_amounts(list(found.values()), currency),
-        **_accepted(list(taken.values()), currency),
-    }
-
-
-def _nothing(currency: Currency, till_id: str) -> dict[str, Any]:
-    zero = currency.format(0)
-    return {"till": till_id, "budget": zero, **_amounts([], currency), **_accepted([], currency)}
-
-
-def _books(conn: Connection) -> tuple[dict[str, Account], dict[str, Row[Any]], dict[str, int]]:
-    """Return, by till: its account, what it told to have accepted (count, sum), its budget in minor units."""
-    account, use, budget = schema.account, schema.risk_use, schema.risk_budget
-    ids = conn.execute(select(account.c.id).where(account.c.kind == RISK)).scalars()
-    found = {each.id.partition(":")[2]: each for each in accounts.read(conn, ids).values()}
+def _books(conn: Connection, till_ids: Sequence[str]) -> dict[str, _Book]:
+    """Return what is known of those of the tills that have an account; by their ids, since accounts are many."""
+    found = accounts.read(conn, map(risk_id, till_ids))
+    use, budget = schema.risk_use, schema.risk_budget
+    of_these = use.c.till_id == till_ids[0] if len(till_ids) == 1 else true()
     sums = select(use.c.till_id, func.count().label("number"), func.sum(use.c.amount_minor).label("minor"))
-    taken = {row.till_id: row for row in conn.execute(sums.group_by(use.c.till_id))}
+    taken = {row.till_id: row for row in conn.execute(sums.where(of_these).group_by(use.c.till_id))}
     budgets = {row.till_id: row.limit_minor for row in conn.execute(select(budget))}
-    return found, taken, budgets
-
-
-def _amounts(found: Sequence[Account], currency: Currency) -> dict[str, Any]:
-    numbers = {
-        "granted": sum(each.total for each in found),
-        "overdraft": sum(each.over for each in found),
-        "lost": sum(each.spent for each in found),
-        "left": sum(each.standing for each in found),
-        "at_till": sum(each.leased + each.stranded for each in found),
+    return {
+        name: _Book(
+            found[risk_id(name)],
+            budgets.get(name, 0),
+            taken_count=int(taken[name].number) if name in taken else 0,
+            taken_minor=int(taken[name].minor) if name in taken else 0,
+        )
+        for name in till_ids
+        if risk_id(name) in found
     }
-    return {name: currency.format(minor) for name, minor in numbers.items()}
 
 
-def _accepted(rows: Sequence[Row[Any]], currency: Currency) -> dict[str, Any]:
-    minor = sum(int(row.minor) for row in rows)
-    return {"accepted": {"count": sum(int(row.number) for row in rows), "amount": currency.format(minor)}}
+def _view(books: Sequence[_Book], currency: Currency) -> dict[str, Any]:
+    """Add books up and write them for people."""
+    show = currency.format
+    taken = {
+        "count": sum(each.taken_count for each in books),
+        "amount": show(sum(each.taken_minor for each in books)),
+    }
+    return {
+        "budget": show(sum(each.budget_minor for each in books)),
+        "granted": show(sum(each.account.total for each in books)),
+        "overdraft": show(sum(each.account.over for each in books)),
+        "lost": show(sum(each.account.spent for each in books)),
+        "left": show(sum(each.account.standing for each in books)),
+        "at_till": show(sum(each.account.leased + each.account.stranded for each in books)),
+        "accepted": taken,
+    }
