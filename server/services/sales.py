@@ -341,6 +341,24 @@ def _differs(conn: Connection, told: Told, sale: SaleBody, *, held: Rights, used
     return conflict(conn, told, "hold_mismatch", key=sale["order"], detail=detail)
 
 
+def judge_late_payment(conn: Connection, told: Told, body: Any) -> Verdict:
+    """Keep money that came for an order that was over for a person; nothing else changes."""
+    money = sum(tender["amount_minor"] for tender in body["tenders"])
+    row = orders.find(conn, body["order"])
+    state = None if row is None else row.state
+    if row is not None:
+        attempt = told.attempt(body)
+        orders.remember_refused(conn, attempt, row.state, event=OrderEvent.PAY_SUCCESS, why="late payment")
+    return conflict(
+        conn,
+        told,
+        "late_payment",
+        key=f"{body['order']}/{told.entry_id}",
+        amount_minor=money,
+        detail={"order": body["order"], "attempt": body["attempt"], "state": state, "tenders": body["tenders"]},
+    )
+
+
 def _late(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> Verdict:
     refusal = load("order").step(row.state, OrderEvent.PAY_SUCCESS)
     why = "" if isinstance(refusal, Refusal) else f"attempt {row.attempt} of till {row.till_id} is live"
