@@ -242,6 +242,45 @@ def risk_budget(
     raise typer.Exit(set_risk(settings, url, till_id=till_id, amount=amount, by=by, reason=reason))
 
 
+StaffId = Annotated[str, typer.Argument(help="Id of the person, for example meg.")]
+
+
+@app.command()
+def manager(
+    staff_id: StaffId,
+    *,
+    name: Annotated[str, typer.Option(help="The name that tills show.")],
+    store: Annotated[str | None, typer.Option(help="Id of the store at whose tills; default: every store.")] = None,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let somebody approve at tills; asks for the PIN twice, 6 to 12 digits, and keeps none."""
+    from cli.manager_commands import appoint
+    from cli.settings import server_settings
+
+    pin = str(typer.prompt("PIN", hide_input=True, confirmation_prompt=True))
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(appoint(settings, url, staff_id=staff_id, name=name, store_id=store, pin=pin))
+
+
+@app.command("manager-left")
+def manager_left(
+    staff_id: StaffId,
+    *,
+    reason: Reason,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let somebody approve no more; the tills hear of it with their next sync."""
+    from cli.manager_commands import dismiss
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(dismiss(settings, url, staff_id=staff_id, reason=reason))
+
+
 @app.command("enrolment-code")
 def enrolment_code(
     till_id: Annotated[str, typer.Argument(help="Id of the till, for example R1.")],

@@ -16,7 +16,7 @@ from cli.exits import Exit, complain
 from server.code_key import CodeKeyDiffers, CodeKeyMissing
 from server.db.errors import DatabaseTrouble, DataDirInUse
 from server.opening import open_services
-from server.services import lost_tills, risk
+from server.services import lost_tills, risk, staff
 from server.services.answers import Answer, refused
 from server.services.context import Actor, Context, NotProvisioned
 from server.services.services import Services
@@ -45,6 +45,12 @@ class Office(Protocol):
 
     def set_risk(self, till_id: str, *, amount: str, by: str, reason: str) -> Answer:
         """Set what may be lost at a till from now on."""
+
+    def appoint(self, staff_id: str, *, name: str, store_id: str | None, pin: str) -> Answer:
+        """Let somebody approve at the tills of a store (None = of all), by that PIN."""
+
+    def dismiss(self, staff_id: str, *, reason: str) -> Answer:
+        """Let somebody approve no more."""
 
 
 @contextmanager
@@ -110,6 +116,16 @@ class _ByDatabase:
 
         return self._write(decide)
 
+    def appoint(self, staff_id: str, *, name: str, store_id: str | None, pin: str) -> Answer:
+        verifier = staff.make_verifier(self._services.code_key, pin)
+        if isinstance(verifier, Refusal):
+            return refused(verifier)
+        manager = staff.Manager(staff_id, name, store_id, verifier)
+        return self._write(lambda conn, ctx: staff.put(conn, ctx, manager))
+
+    def dismiss(self, staff_id: str, *, reason: str) -> Answer:
+        return self._write(lambda conn, ctx: staff.leave(conn, ctx, staff_id, reason=reason))
+
     def _write(self, use_case: Callable[[Connection, Context], Answer]) -> Answer:
         return self._services.write(use_case, _HERE)
 
@@ -133,6 +149,13 @@ class _ByServer:
     def set_risk(self, till_id: str, *, amount: str, by: str, reason: str) -> Answer:
         body = {"amount": amount, "by": by, "reason": reason}
         return _answer(self._client.put(f"{_till(till_id)}/risk", body))
+
+    def appoint(self, staff_id: str, *, name: str, store_id: str | None, pin: str) -> Answer:
+        body = {"name": name, "store": store_id, "pin": pin}
+        return _answer(self._client.put(f"/v1/staff/{quote(staff_id, safe='')}", body))
+
+    def dismiss(self, staff_id: str, *, reason: str) -> Answer:
+        return _answer(self._client.post(f"/v1/staff/{quote(staff_id, safe='')}/leave", {"reason": reason}))
 
 
 def _till(till_id: str) -> str:

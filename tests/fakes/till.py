@@ -20,8 +20,6 @@ from app.domain.refunds import Refund, RefundLine, SoldOrder, decide_refund, ref
 from app.domain.refusals import Refusal, RefusalCode, refuse
 from app.domain.tenders import Tender, TenderType, settle
 from app.services.api import (
-    Approved,
-    Approver,
     BasketRequest,
     Cancelled,
     CardView,
@@ -43,6 +41,7 @@ from app.services.api import (
 )
 from app.services.ports import NoAnswer, Paid, PaymentAnswer, PaymentPort
 from tests.fakes.clock import SetClock
+from tests.fakes.manager import Manager
 from tests.fakes.stock import Card, Member, Product
 from tests.fakes.terminal import FakeTerminal
 
@@ -66,7 +65,7 @@ class _Order:
     shown: bool = False
 
 
-class FakeTill:
+class FakeTill(Manager):
     """Sells from dictionaries; `block` is waited for inside checkout and refund (a slow head office)."""
 
     def __init__(
@@ -99,10 +98,7 @@ class FakeTill:
         self.fail: Exception | None = None
         self.refuse_checkout: Refusal | None = None
         self.block: Callable[[], object] = lambda: None
-        self.at_risk: dict[str, int] = {}  # by coupon's id: what it may cost while the line is down
-        self.pins = {"meg": "270581"}
-        self.managers = (Approver("meg", "梅姐"),)
-        self.approved: dict[tuple[str, str], tuple[str, str]] = {}  # by order and coupon: who, why
+        Manager.__init__(self)
         self._ids = 0
         self._lock = threading.Lock()
 
@@ -160,24 +156,6 @@ class FakeTill:
 
     def _blocked(self, **facts: object) -> Refusal | None:
         return None if self.now_status.online else refuse(RefusalCode.NEEDS_ONLINE, **facts)
-
-    def _coupon_blocked(self, coupon_id: str, order_id: str) -> Refusal | None:
-        blocked = self._blocked(coupon=coupon_id)
-        if blocked is None or (order_id, coupon_id) in self.approved:
-            return None
-        max_minor = self.at_risk.get(coupon_id)
-        return blocked if max_minor is None else refuse(RefusalCode.NEEDS_APPROVAL, max_minor=max_minor)
-
-    def approvers(self) -> tuple[Approver, ...]:
-        return self.managers
-
-    def approve_risk(self, order_id: str, coupon_id: str, *, by: str, pin: str, reason: str) -> Approved | Refusal:
-        self.block()
-        self.calls.append(f"approve {coupon_id} by {by}: {reason}")
-        if self.pins[by] != pin:
-            return refuse(RefusalCode.WRONG_PIN)
-        self.approved[order_id, coupon_id] = (by, reason)
-        return Approved(coupon_id, by, max_minor=self.at_risk[coupon_id])
 
     def product_names(self, skus: Collection[str]) -> Mapping[str, tuple[str, str]]:
         return {sku: (self.products[sku].name, self.products[sku].name_en) for sku in skus if sku in self.products}

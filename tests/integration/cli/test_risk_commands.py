@@ -59,6 +59,23 @@ def test_what_makes_no_sense_is_said_and_changes_nothing(folder: Path) -> None:
     assert shown(folder)[-1] == ["Worst", "case:", "0.00", "CNY"]
 
 
+def test_a_manager_is_named_by_a_pin_that_is_typed_twice(folder: Path) -> None:
+    where = ("--data-dir", folder, "--url", URL)
+
+    def appoint(pin: str, *more: str) -> Ended:
+        return pawtill_here("manager", "meg", "--name", "Meg", *more, *where, typed=f"{pin}\n{pin}\n")
+
+    assert "123456" in appoint("123456").complained
+    assert "no store moon" in appoint("270581", "--store", "moon").complained
+    named = appoint("270581", "--store", "riverside")
+    left = pawtill_here("manager-left", "meg", "--reason", "moved", *where)
+    nobody = pawtill_here("manager-left", "leo", "--reason", "moved", *where)
+
+    assert (named.code, left.code, nobody.code) == (Exit.OK, Exit.OK, Exit.CANNOT_START)
+    assert "Meg may approve" in named.said and "270581" not in named.said + named.complained
+    assert "no manager leo" in nobody.complained
+
+
 @pytest.mark.long
 def test_a_server_that_has_the_data_open_is_asked(folder: Path) -> None:
     with ServerProcess(folder) as server:
