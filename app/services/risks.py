@@ -50,6 +50,9 @@ class RiskDesk:
         if terms is None:
             return refuse(RefusalCode.NEEDS_ONLINE, coupon=row.id)
         approved = self._read()
+        if any(each.coupon_id == row.id for each in self._unheard):
+            # A pull may have brought the server's word from before it heard of that use.
+            return refuse(RefusalCode.ALREADY_USED, coupon=row.id)
         others = [*self._unheard, *(Unheard(a.coupon_id, a.member_id) for a in approved.values())]
         others = [each for each in others if each.coupon_id != row.id]
         facts = RiskFacts(

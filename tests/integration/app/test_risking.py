@@ -175,6 +175,17 @@ def test_the_word_is_for_one_order(shop: Shop) -> None:
     assert reason(shop, "o2")[0] == "needs_approval"
 
 
+def test_an_older_word_of_the_server_does_not_free_what_was_taken_here(shop: Shop) -> None:
+    sell(shop, "o1", "k1")
+    shop.plug()
+    shop.server._publish_coupon("k1")  # ISSUED: it has not heard of the sale
+    shop.notice()
+    shop.unplug()
+
+    assert reason(shop, "o2") == ("already_used", {})
+    assert code_of(approve(shop, "o2")) == "already_used"
+
+
 def test_an_order_that_waits_keeps_coupon_and_budget_from_others(shop: Shop) -> None:
     approve(shop)
     shop.till.checkout("o1", basket("A", member="m1", use=("k1",)))
