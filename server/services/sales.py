@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, Row, insert
 
 from app.domain.lifecycle import Step
 from app.domain.refusals import Refusal
@@ -18,8 +18,9 @@ from app.domain.states import OrderEvent, OrderState
 from app.domain.tenders import TenderType
 from resources.lifecycles import load
 from server.db import schema
-from server.db.bulk import BulkInsert
+from server.db.bulk import BulkInsert, Present
 from server.services import accounts, feed, history, orders, rights, risk_uses
+from server.services.enrolments import told_payments
 from server.services.entries import SaleBody, discounts, paid_minor, sums_problem
 from server.services.exposure import IN_MONEY
 from server.services.lent import Lent, draw, late_uses
@@ -66,6 +67,7 @@ _HISTORY = BulkInsert(
     "till_id",
     "operator",
 )
+_MEMBERS, _SKUS = Present(schema.member.c.id), Present(schema.product.c.sku)
 _PARENTS_FIRST = (_ORDERS, _LINES, _TENDERS, _REDEMPTIONS, _USES, _HISTORY)
 
 
@@ -212,12 +214,15 @@ def _settle(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> V
     step = load("order").step(row.state, event)
     assert isinstance(step, Step), f"the table has {event} from {row.state}"
     orders.move(conn, row.id, row.attempt, step=step, values={**order_values(sale, told), "lines": _lines(row, sale)})
+    sale = _with_rights(conn, told, sale, row=row)
     lent, used = _draw_lent(conn, told, sale, attempt=attempt)
     held = rights.held(conn, attempt)
-    younger = _younger_budgets(held, used)
+    # Nobody held what was taken at a risk.
+    risked_coupons = used.coupons & risk_uses.taken(sale).keys()
+    younger = _younger_budgets(held, used.less(Rights(risked_coupons, {})))
     if younger is not None:
         touched = rights.use(conn, attempt)
-        drawn, excess = rights.draw(conn, attempt, younger)
+        drawn, excess = rights.draw(conn, attempt, Rights(risked_coupons, younger.amounts))
         verdict = IN_ORDER
     else:
         touched = []
@@ -227,6 +232,17 @@ def _settle(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> V
     excess, risked = risk_uses.book(conn, told, sale, excess=excess)
     _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched, *drawn, *risked])
     return _excess_verdict(conn, told, sale, excess=excess) or verdict
+
+
+def _with_rights(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> SaleBody:
+    """Return the sale with the rights that the till named when it told that the payment had no answer.
+
+    A new machine that took the payment over has not the rights that it drew on, so its sale names none of them.
+    """
+    if "rights" in sale or row.state != OrderState.UNKNOWN:
+        return sale
+    body = told_payments(conn, told.till_id).get((sale["order"], sale["attempt"]), {})
+    return {**sale, "rights": body["rights"]} if body.get("rights") else sale
 
 
 def _draw_lent(conn: Connection, told: Told, sale: SaleBody, *, attempt: Attempt) -> tuple[Lent, Rights]:
@@ -312,10 +328,7 @@ def _book_parts(
 def known_member_records(conn: Connection, member_ids: Collection[str | None]) -> list[Record]:
     """Return the feed records of those members that the chain has; a till may tell of one that it has not."""
     named = [member_id for member_id in member_ids if member_id is not None]
-    if not named:
-        return []
-    known = conn.execute(select(schema.member.c.id).where(schema.member.c.id.in_(named))).scalars()
-    return [record for member_id in known for record in orders.member_records(member_id)]
+    return [record for member_id in sorted(_MEMBERS.among(conn, named)) for record in orders.member_records(member_id)]
 
 
 def _excess_verdict(conn: Connection, told: Told, sale: SaleBody, *, excess: Sequence[Excess]) -> Verdict | None:
@@ -398,7 +411,7 @@ def _money(sale: SaleBody, row: Row[Any]) -> dict[str, Any]:
 def _unknown_skus(conn: Connection, told: Told, sale: SaleBody) -> Verdict | None:
     """Open a finding for each product that the chain does not have; the verdict names the first."""
     skus = sorted({line["sku"] for line in sale["lines"]})
-    known = set(conn.execute(select(schema.product.c.sku).where(schema.product.c.sku.in_(skus))).scalars())
+    known = _SKUS.among(conn, skus)
     verdicts = [
         conflict(conn, told, "unknown_sku", key=sku, detail={"order": sale["order"], "sku": sku})
         for sku in skus

@@ -5,7 +5,7 @@ and is no violation; the books are held against the truth for that.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from app.services.api import (
     BasketLine,
     BasketRequest,
     Cancelled,
-    GivenCoupon,
     InterruptedKind,
     OpenOrder,
     PaidOrder,
@@ -32,13 +31,16 @@ from app.store.orders import OrderRow
 from server.scenario.crash import ProcessDied
 from server.simulation import shop
 from server.simulation.chain import Chain
+from server.simulation.lending import Lending, OwnRights
 from server.simulation.machines import TillMachine
 from server.simulation.plan import Event
-from server.simulation.truth import Promise, hold
+from server.simulation.truth import hold
 from sync.hello import SyncStopped
 
 Outcome = PaidOrder | Cancelled | PaymentPending | Refusal
 REBOOT_MS = (5_000, 120_000)
+ASKS_FIRST = frozenset({"lease", "take_home", "renew"})
+"""What is done while the line is good, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +52,13 @@ class Basket:
     stored_minor: int
 
 
-@dataclass(frozen=True, slots=True)
-class OwnRights:
-    """List what a till may spend by itself: campaigns' stock, members' value, cards' uses, coupons."""
-
-    campaigns: list[str]
-    members: list[str]
-    cards: list[str]
-    coupons: list[str]
-
-    @property
-    def any(self) -> bool:
-        """Tell whether there is something that a sale may draw on."""
-        return bool(self.members or self.cards or self.coupons)
-
-
-class Cashiers:
+class Cashiers(Lending):
     """Act at every till of a chain. `baskets` wait for payment, `asked` and `gifts` for an answer that is known."""
 
     def __init__(self, chain: Chain) -> None:
-        self.chain, self.truth = chain, chain.truth
+        super().__init__(chain)
         self.baskets: dict[str, Basket] = {}
         self.asked: dict[str, tuple[str, str, tuple[RefundLine, ...] | None]] = {}
-        self.gifts: dict[str, tuple[str, str, str]] = {}
-        """Requests of coupons to be given out: at which till, of which campaign, to whom."""
 
     # -------------------------------------------------------------- one thing at a time
 
@@ -87,8 +72,12 @@ class Cashiers:
             return
         rng = random.Random(event.seed)
         part.line.rng = part.terminal.rng = rng
+        if event.what in ASKS_FIRST and not part.engine.status.online and rng.random() < 0.7:
+            # In a shop the background sync has tried again by now.
+            self.safely(part, "sync", lambda: self.sync(part))
         do: Callable[[TillMachine, random.Random, Event], None] = getattr(self, f"_{event.what}")
-        self.safely(part, event.what, lambda: do(part, rng, event))
+        if part.is_running():
+            self.safely(part, event.what, lambda: do(part, rng, event))
 
     def safely(self, part: TillMachine, what: str, do: Callable[[], None]) -> bool:
         """Do it; returns whether it came to its end."""
@@ -99,9 +88,8 @@ class Cashiers:
             self.chain.note(part.id, what, f"died {death}")
             self._reboot(part)
         except (Offline, Busy, StoreError) as trouble:
-            self.chain.note(
-                part.id, what, f"{type(trouble).__name__} {trouble if isinstance(trouble, Offline) else ''}"
-            )
+            why = f" {trouble}" if isinstance(trouble, Offline) else ""
+            self.chain.note(part.id, what, f"{type(trouble).__name__}{why}")
         else:
             return True
         return False
@@ -118,12 +106,18 @@ class Cashiers:
         self.safely(part, "put back", lambda: part.put_back(image))
         self.wake(part)
 
-    def wake(self, part: TillMachine) -> None:
+    def start_anew(self, part: TillMachine, token: str, *, fresh: bool) -> None:
+        """Start a till with a new pass, and let it look whether its ledger is still the server's."""
+        self.wake(part, lambda: part.start_anew(token, fresh=fresh))
+        if part.on:
+            self.safely(part, "rejoin", lambda: self.sync(part))
+
+    def wake(self, part: TillMachine, start: Callable[[], None] | None = None) -> None:
         """Start a till that is off, and answer what it asks."""
         if part.on:
             return
         try:
-            part.start()
+            (start or part.start)()
         except ProcessDied as death:
             part.died()
             self.chain.note(part.id, "wake", f"died {death}")
@@ -151,38 +145,33 @@ class Cashiers:
     # -------------------------------------------------------------- selling
 
     def _basket(self, part: TillMachine, rng: random.Random) -> BasketRequest:
-        own = self._own_rights(part)
-        alone = own.any and rng.random() < 0.5
-        member = rng.choice([None, *(own.members if alone else shop.MEMBERS)])
-        skus = [rng.choice("AABBCWWS") for _ in range(rng.randint(1, 4))]
-        lines = tuple(
-            BasketLine(sku, rng.choice([123, 735, 2500]) if sku == "W" else rng.choice([1, 1, 2, 3]) * 1000)
-            for sku in skus
-        )
+        own = self.own_rights(part)
+        if own.any and rng.random() < 0.7:
+            return self._own_basket(own, rng)
+        member = rng.choice([None, *shop.MEMBERS])
+        lines = _lines([rng.choice("AABBCWWS") for _ in range(rng.randint(1, 4))], rng)
         covers = tuple(
             Cover(card, number)
             for number, line in enumerate(lines, start=1)
             for card, who, sku, _ in shop.CARDS
-            if sku == line.sku and (card in own.cards if alone else who == member and rng.random() < 0.5)
+            if sku == line.sku and who == member and rng.random() < 0.5
         )
-        if alone:
-            return BasketRequest(
-                member, lines, tuple(own.coupons[-1:]), covers=covers[:1], promotions=rng.random() < 0.5
-            )
         return BasketRequest(member, lines, self._coupons(part, rng, member), covers=covers)
 
-    def _own_rights(self, part: TillMachine) -> OwnRights:
-        """Look what a till may spend by itself, as its cashier does who wants to sell without a line."""
-        with part.database.read() as conn:
-            leases = conn.exec_driver_sql(
-                "SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN' AND used + held < qty ORDER BY 1"
-            ).fetchall()
-            coupons = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME' ORDER BY 1").fetchall()
-        by_kind: dict[str, list[str]] = {"stock": [], "value": [], "uses": [], "budget": []}
-        for (account_id,) in leases:
-            kind, _, owner = account_id.partition(":")
-            by_kind[kind].append(owner)
-        return OwnRights(by_kind["stock"], by_kind["value"], by_kind["uses"], [row[0] for row in coupons])
+    def _own_basket(self, own: OwnRights, rng: random.Random) -> BasketRequest:
+        """Fill a basket for which the till needs nobody: a coupon that is at home there, a card or value lent to it."""
+        whose: dict[str, str] = {each.coupon_id: each.member_id for each in self.truth.promised.values()}
+        promotions = rng.random() < 0.5
+        skus = [rng.choice("AABBCWW") for _ in range(rng.randint(1, 3))]
+        kind = rng.choice([each for each in ("coupons", "cards", "members") if getattr(own, each)])
+        if kind == "coupons":
+            coupon = rng.choice(own.coupons)
+            return BasketRequest(whose.get(coupon), _lines(skus, rng), (coupon,), promotions=promotions)
+        if kind == "members":
+            return BasketRequest(rng.choice(list(own.members)), _lines(skus, rng), promotions=promotions)
+        card, member, sku, _ = rng.choice([each for each in shop.CARDS if each[0] in own.cards])
+        lines = (BasketLine(sku, 1000), *_lines(skus, rng))
+        return BasketRequest(member, lines, covers=(Cover(card, 1),), promotions=promotions)
 
     def _coupons(self, part: TillMachine, rng: random.Random, member: str | None) -> tuple[str, ...]:
         """Choose coupons that the customer has on the phone; now and then one that is somebody else's, or used."""
@@ -213,10 +202,10 @@ class Cashiers:
             again = part.till.quote(request)
             priced = priced if isinstance(again, Refusal) else again
         stored = 0
-        lent = request.member_id in self._own_rights(part).members
-        if request.member_id is not None and priced.payable_minor and rng.random() < (0.7 if lent else 0.3):
+        lent_minor = self.own_rights(part).members.get(request.member_id or "", 0)
+        if request.member_id is not None and priced.payable_minor and rng.random() < (0.7 if lent_minor else 0.3):
             stored = rng.choice([priced.payable_minor, rng.randint(1, priced.payable_minor)])
-            stored = min(stored, 2000) if lent else stored
+            stored = min(stored, lent_minor or stored)
         order_id = f"o{event.number}"
         self.baskets[order_id] = Basket(part.id, request, stored)
         self.truth.order_till[order_id] = part.id
@@ -354,80 +343,6 @@ class Cashiers:
         self.truth.refund(done, part.id)
         part.till.receipt_shown(order_id)
 
-    # -------------------------------------------------------------- rights
-
-    def _give(self, part: TillMachine, rng: random.Random, event: Event) -> None:
-        """Give a coupon out at the counter, or ask again for one whose code nobody has seen."""
-        waiting = [request for request, (till_id, *_) in self.gifts.items() if till_id == part.id]
-        if waiting and rng.random() < 0.5:
-            self.ask_gift(part, rng.choice(waiting))
-            return
-        campaigns = [each.id for each in self.chain.table.campaign if each.rule.get("kind") != "automatic"]
-        lent = self._own_rights(part).campaigns
-        campaign = rng.choice(lent if lent and rng.random() < 0.8 else campaigns)
-        self.gifts[f"g{event.number}"] = (part.id, campaign, rng.choice(shop.MEMBERS))
-        self.ask_gift(part, f"g{event.number}")
-
-    def ask_gift(self, part: TillMachine, request: str) -> None:
-        """Ask the till for a coupon under an id; the customer has it when the answer is there."""
-        _, campaign, member = self.gifts[request]
-        done = part.till.give(request, campaign, member)
-        if not isinstance(done, GivenCoupon):
-            self.chain.note(part.id, "give", done.code.value)
-            del self.gifts[request]
-            return
-        self.chain.note(part.id, "give", "ok")
-        bearer = bool(next(each.rule for each in self.chain.table.campaign if each.id == campaign).get("bearer"))
-        self.truth.promise(Promise(done.coupon_id, campaign, member, bearer, done.code))
-        self.truth.given_at.setdefault(done.coupon_id, (part.id, self.chain.timeline.now_ms))
-        del self.gifts[request]
-
-    def _account(self, rng: random.Random) -> tuple[str, int]:
-        campaigns = self.chain.table.campaign
-        match rng.choice(["stock", "stock", "value", "uses", "budget"]):
-            case "stock":
-                return f"stock:{rng.choice(campaigns).id}", rng.choice([1, 3, 10])
-            case "value":
-                return f"value:{rng.choice(shop.MEMBERS)}", rng.choice([2000, 10000])
-            case "uses":
-                return f"uses:{rng.choice(shop.CARDS)[0]}", rng.choice([1, 2, 5])
-        budgets = [each.id for each in campaigns if "budget" in each.rule] or [campaigns[0].id]
-        return f"budget:{rng.choice(budgets)}", rng.choice([300, 2000])
-
-    def _lease(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
-        account_id, amount = self._account(rng)
-        done = part.till.lease(account_id, amount)
-        kind = account_id.partition(":")[0]
-        self.chain.note(part.id, f"lease {kind}", done.code.value if isinstance(done, Refusal) else "granted")
-
-    def _unlease(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
-        with part.database.read() as conn:
-            rows = conn.exec_driver_sql(
-                "SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN' ORDER BY 1"
-            ).fetchall()
-        if rows:
-            done = part.till.unlease(rng.choice(rows)[0])
-            self.chain.note(part.id, "unlease", "ok" if done is None else done.code.value)
-
-    def _resume(self, part: TillMachine, _rng: random.Random, _event: Event) -> None:
-        for done in part.till.resume_leases():
-            self.chain.note(part.id, "resume", done.code.value if isinstance(done, Refusal) else "granted")
-        for refund in part.till.resume_refunds():
-            self.truth.refund(refund, part.id)
-            part.till.receipt_shown(refund.order_id)
-
-    def _take_home(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
-        if self.truth.promised:
-            done = part.till.take_home(rng.choice(list(self.truth.promised)[-40:]))
-            self.chain.note(part.id, "take_home", done.code.value if isinstance(done, Refusal) else "ok")
-
-    def _return_home(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
-        with part.database.read() as conn:
-            rows = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME' ORDER BY 1").fetchall()
-        if rows:
-            done = part.till.return_home(rng.choice(rows)[0])
-            self.chain.note(part.id, "return_home", "ok" if done is None else done.code.value)
-
     # -------------------------------------------------------------- sync
 
     def _sync(self, part: TillMachine, _rng: random.Random, _event: Event) -> None:
@@ -435,10 +350,22 @@ class Cashiers:
 
     def sync(self, part: TillMachine) -> None:
         """Run a whole session, which finds no difference between both sides."""
+        if part.must_rejoin:
+            self._rejoin(part)
+        began_ms = self.chain.timeline.now_ms
         report = part.engine.run_once()
+        part.synced_ms = began_ms
         excused = part.id in self.truth.disasters
         hold(excused or report.differences == (), "I11", f"{part.id}: {report.differences}")
         self.chain.note(part.id, "sync", f"ok, {report.conflicts} conflicts" if report.conflicts else "ok")
+
+    def _rejoin(self, part: TillMachine) -> None:
+        begun = part.rejoin()
+        self.chain.note(part.id, "rejoin", "one ledger" if begun is None else f"{'whole' if begun.whole else 'cut'}")
+        if begun is not None:
+            self.chain.seen["carried"] += begun.carried
+            if part.id in self.truth.disasters:
+                self.truth.disasters[part.id].mended = True
 
     # -------------------------------------------------------------- the end of the day
 
@@ -461,10 +388,13 @@ class Cashiers:
         with part.database.read() as conn:
             accounts = conn.exec_driver_sql("SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN'").fetchall()
             coupons = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME'").fetchall()
-        for (account_id,) in accounts:
-            part.till.unlease(account_id)
-        for (coupon_id,) in coupons:
-            part.till.return_home(coupon_id)
+        if self.chain.plan.seed % 2:
+            part.till.close_day()
+        else:
+            for (account_id,) in accounts:
+                part.till.unlease(account_id)
+            for (coupon_id,) in coupons:
+                part.till.return_home(coupon_id)
         self.close(part)
 
     def close(self, part: TillMachine) -> None:
@@ -478,6 +408,12 @@ class Cashiers:
 
 
 LAST = Event(-1, 0, "resume", 0, 0)
+
+
+def _lines(skus: Sequence[str], rng: random.Random) -> tuple[BasketLine, ...]:
+    return tuple(
+        BasketLine(sku, rng.choice([123, 735, 2500]) if sku == "W" else rng.choice([1, 1, 2, 3]) * 1000) for sku in skus
+    )
 
 
 def _tenders(rng: random.Random, payable: int, stored: int) -> tuple[Tender, ...] | None:

@@ -100,6 +100,7 @@ class Chain:
             line=Line(self.timeline, self.server, self.weather),
             terminal=Terminal(self.timeline.wait, self.plan.silence),
             ids=self.ids,
+            blank=ground.templates / TILL_FILE,
         )
         machine.line.told = self._heard
         calm = random.Random(0)

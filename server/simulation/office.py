@@ -1,10 +1,12 @@
 """Be everybody who asks the server straight: customers in the chain's app, headquarters, and the server's own jobs."""
 
 import random
+from contextlib import suppress
 from typing import Any
 
 from app.domain.refusals import Refusal, RefusalCode
 from app.services.ports import Offline
+from server.db.errors import DatabaseTrouble
 from server.jobs import run_due
 from server.simulation import shop
 from server.simulation.chain import Chain
@@ -140,6 +142,25 @@ class Office:
         answer = self._order("POST", f"/v1/tills/{part.id}/reclaim", {"reason": "lost"})
         self.chain.note("office", "reclaim", "no answer" if answer is None else "ok")
 
+    def strand(self, part: TillMachine) -> None:
+        """Declare a till lost, and set aside what it may spend."""
+        self.truth.stranded.add(part.id)
+        answer = self._order("POST", f"/v1/tills/{part.id}/strand", {"reason": "silent"})
+        self.chain.note("office", "strand", "no answer" if answer is None else "ok")
+
+    def found(self, part: TillMachine) -> None:
+        """Declare a till found again, lost or not."""
+        answer = self._order("POST", f"/v1/tills/{part.id}/found", {"reason": "it speaks"})
+        self.chain.note("office", "found", "no answer" if answer is None else "ok")
+
+    def new_pass(self, part: TillMachine) -> str | None:
+        """Make a new pass for a till; the ones before are worthless from then on. None = no answer came."""
+        answer = self._order("PUT", f"/v1/tills/{part.id}", {"store": part.store_id})
+        self.chain.note("office", "new_pass", "no answer" if answer is None else "ok")
+        assert not isinstance(answer, Refusal), f"{part.id} stands in a store"
+        return None if answer is None else str(answer["key"])
+
     def jobs(self) -> None:
-        """Let the server walk its patrols."""
-        self.chain.server.run(run_due)
+        """Let the server walk its patrols; those that a full disk keeps from it come again."""
+        with suppress(DatabaseTrouble):
+            self.chain.server.run(run_due)

@@ -382,3 +382,25 @@ def test_what_comes_back_after_the_budget_was_lowered_is_lent_no_more(
 
     assert counter.lease("risk", "t1", 1_000, lease="l2", status=409)["outcome"] == "risk_spent"
     assert violations(headquarters) == []
+
+
+def test_a_new_machine_that_takes_a_payment_over_spends_the_risk_that_was_named_before(
+    headquarters: Headquarters, counter: Counter
+) -> None:
+    set_budget(headquarters, "50.00")
+    counter.lease("risk", "t1", 5_000)
+    mine = coupon(headquarters)
+    sell_at_risk(counter, "o1", mine)
+    sold = counter.entries.pop().read()
+    payment = {"id": "p1", "type": "card", "amount_minor": 9_000}
+    counter.append("payment_unknown", {**sold, "payment": payment})
+    assert counter.verdicts() == [("OK", "")]
+    counter.enrol()
+
+    counter.append("sale", {name: value for name, value in sold.items() if name != "rights"})
+
+    assert counter.verdicts() == [("OK", "")]
+    (told,) = risk(headquarters)["tills"]
+    assert (told["lost"], told["accepted"]["amount"]) == ("0.00", "10.00")
+    assert coupon_state(headquarters, mine) == "USED"
+    assert violations(headquarters) == []
