@@ -209,6 +209,78 @@ def found(
     raise typer.Exit(welcome_till(settings, url, till_id=till_id, reason=reason))
 
 
+@app.command()
+def risk(
+    *,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Show what tills may lose by coupons that they take without a right: granted, lost, left (the worst case)."""
+    from cli.risk_commands import show_risk
+    from cli.settings import server_settings
+
+    raise typer.Exit(show_risk(server_settings(data_dir=data_dir, database_url=database_url), url))
+
+
+@app.command("risk-budget")
+def risk_budget(
+    till_id: TillId,
+    amount: Annotated[str, typer.Argument(help="What may be lost there at most from now on; 0 = no risk is taken.")],
+    *,
+    by: Annotated[str, typer.Option(help="Who says so, by name; kept in the history.")],
+    reason: Reason,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Set the risk budget of a till; the same again fills up what was lost meanwhile."""
+    from cli.risk_commands import set_risk
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(set_risk(settings, url, till_id=till_id, amount=amount, by=by, reason=reason))
+
+
+StaffId = Annotated[str, typer.Argument(help="Id of the person, for example meg.")]
+
+
+@app.command()
+def manager(
+    staff_id: StaffId,
+    *,
+    name: Annotated[str, typer.Option(help="The name that tills show.")],
+    store: Annotated[str | None, typer.Option(help="Id of the store at whose tills; default: every store.")] = None,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let somebody approve at tills; asks for the PIN twice, 6 to 12 digits, and keeps none."""
+    from cli.manager_commands import appoint
+    from cli.settings import server_settings
+
+    pin = str(typer.prompt("PIN", hide_input=True, confirmation_prompt=True))
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(appoint(settings, url, staff_id=staff_id, name=name, store_id=store, pin=pin))
+
+
+@app.command("manager-left")
+def manager_left(
+    staff_id: StaffId,
+    *,
+    reason: Reason,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let somebody approve no more; the tills hear of it with their next sync."""
+    from cli.manager_commands import dismiss
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(dismiss(settings, url, staff_id=staff_id, reason=reason))
+
+
 @app.command("enrolment-code")
 def enrolment_code(
     till_id: Annotated[str, typer.Argument(help="Id of the till, for example R1.")],

@@ -22,10 +22,10 @@ from app.domain.pricing import price
 from app.domain.quote import Quote
 from app.domain.quote_json import read_quote, write_line, write_quote
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
-from app.domain.rights import Rights, rights_of, value_id
+from app.domain.rights import Rights, rights_of, risk_id, value_id
 from app.domain.states import OrderEvent, OrderState
 from app.domain.tenders import stored_value_reason
-from app.services import leasing
+from app.services import leasing, risks
 from app.services.api import BasketRequest, OpenOrder
 from app.services.asking import Asked
 from app.services.gathering import Site, gather, gather_site
@@ -126,7 +126,7 @@ def _attempt(before: OrderRow | None) -> int:
 def _row(parts: Parts, asked: Asked, facts: OrderFacts, *, quote: Quote, attempt: int) -> OrderRow:
     with parts.database.read() as conn:
         chain = catalog.chain(conn)
-        draws = own_rights(conn, quote, asked.stored_value_minor)
+        draws = own_rights(conn, parts, facts.order_id, quote=quote, stored_value_minor=asked.stored_value_minor)
     assert chain is not None, "it was there when the facts were gathered"
     return OrderRow(
         facts.order_id,
@@ -152,10 +152,18 @@ def needed(quote: Quote, stored_value_minor: int = 0) -> Rights:
     )
 
 
-def own_rights(conn: Connection, quote: Quote, stored_value_minor: int) -> Draws | None:
-    """Return what the order draws on of this till's own rights, empty where it needs none; None = not all are here."""
+def own_rights(conn: Connection, parts: Parts, order_id: str, *, quote: Quote, stored_value_minor: int) -> Draws | None:
+    """Return what the order draws on of this till's own rights, empty where it needs none; None = not all are here.
+
+    What it takes at a risk it pays from the till's risk budget.
+    """
     uses = needed(quote, stored_value_minor)
-    return rights.plan(conn, uses) if uses else {}
+    risked = risks.taken(conn, parts, order_id, quote=quote)
+    if risked:
+        cost = {risk_id(parts.till_id): sum(each["amount_minor"] for each in risked)}
+        uses = Rights(uses.coupons - {each["coupon"] for each in risked}, {**uses.amounts, **cost})
+    draws = rights.plan(conn, uses) if uses else {}
+    return {**draws, "risks": risked} if draws and risked else draws
 
 
 def open_order(parts: Parts, row: OrderRow) -> OpenOrder:

@@ -236,8 +236,8 @@ COMPARTMENTS = ("available", "held", "reserved", "leased", "spent", "stranded")
 account = Table(
     "account",
     metadata,
-    Column("id", Text, primary_key=True),  # stock:<campaign>, budget:<campaign>, value:<member>, uses:<card>
-    Column("kind", Text, nullable=False),  # stock, budget, value, uses
+    Column("id", Text, primary_key=True),  # `app.domain.rights` names them
+    Column("kind", Text, nullable=False),  # stock, budget, value, uses, risk
     Column("total", BigInteger, nullable=False),  # put in from outside so far
     Column("over", BigInteger, nullable=False, server_default="0"),  # an overdraft, surfaced
     *(Column(name, BigInteger, nullable=False, server_default="0") for name in COMPARTMENTS),
@@ -303,6 +303,31 @@ lease_coupon = Table(
     Column("code", Text, nullable=False, unique=True),
 )
 
+# ------------------------------------------------------------------ risk without a right
+
+risk_budget = Table(
+    "risk_budget",
+    metadata,
+    # What a till may give away at most without a right, from the moment on which headquarters said so; not here = no
+    # risk is taken there. Available and leased of `risk:<till>` are never more than that.
+    Column("till_id", Text, ForeignKey("till.id"), primary_key=True),
+    Column("limit_minor", BigInteger, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+    CheckConstraint("limit_minor >= 0", name="limit"),
+)
+
+staff = Table(
+    "staff",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("store_id", Text, ForeignKey("store.id")),  # NULL = every store
+    Column("verifier", Text, nullable=False),  # Argon2id of the peppered PIN (app/domain/pins.py), as a PHC string
+    Column("pin_version", Integer, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+)
+
 # ------------------------------------------------------------------ campaigns and coupons
 
 campaign = Table(
@@ -318,6 +343,9 @@ campaign = Table(
     Column("offline", Text, nullable=False, server_default="lease"),
     Column("from_at", Instant),  # copies of the rule's window, for the patrol job
     Column("until_at", Instant),
+    # `offline` "risk": what one coupon of it may cost a till that has no right to it, and how old its last sync may be
+    Column("risk_max_minor", BigInteger),
+    Column("sync_age_max_h", Integer),
 )
 
 snapshot = Table(
@@ -550,6 +578,22 @@ refund = Table(
     Column("entry_id", Text),  # the ledger entry that tells that it was paid out; NULL until it arrives
     Column("paid_at", Instant),  # the till's clock then
     Index("ix_refund_paid", "paid_at"),  # a till's business days, compared after each session
+)
+
+risk_use = Table(
+    "risk_use",
+    metadata,
+    # A coupon that a till took without a right, on its risk budget; `lost` where another had used it.
+    Column("order_id", Text, ForeignKey("orders.id"), primary_key=True),
+    Column("coupon_id", Text, primary_key=True),
+    Column("till_id", Text, ForeignKey("till.id"), nullable=False, index=True),
+    Column("amount_minor", BigInteger, nullable=False),
+    Column("approval_id", Text, nullable=False),
+    Column("approved_by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("lost", Boolean, nullable=False),
+    Column("told_at", Instant, nullable=False),
+    CheckConstraint("amount_minor > 0", name="amount"),
 )
 
 # ------------------------------------------------------------------ what happened, and what is wrong

@@ -27,6 +27,7 @@ from server.http import (
     quotes,
     refunds,
     restoring,
+    risk,
     sync,
 )
 from server.http.running import Running
@@ -103,6 +104,7 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None, running:
         gifts,
         issues,
         restoring,
+        risk,
     ):
         app.include_router(part.router)
     return app

@@ -15,7 +15,7 @@ from functools import cache
 
 from sqlalchemy import BindParameter, Connection, Row, Update, bindparam, insert, select, update
 
-from app.domain.rights import BUDGET, STOCK, USES, VALUE, budget_id, stock_id, uses_id, value_id
+from app.domain.rights import BUDGET, RISK, STOCK, USES, VALUE, budget_id, stock_id, uses_id, value_id
 from server.db.bulk import BulkInsert, Lookup
 from server.db.schema import COMPARTMENTS, account, transfer
 
@@ -26,6 +26,7 @@ __all__ = [
     "LEASED",
     "OUTSIDE",
     "OVER",
+    "RISK",
     "SPENT",
     "STOCK",
     "STRANDED",

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, or_, select
+from sqlalchemy import Connection, and_, exists, literal, or_, select
 
+from app.domain.rights import risk_id
 from app.domain.states import OrderState
 from server.db import schema
 from server.db.bulk import Lookup
@@ -14,6 +15,7 @@ from server.services.context import load_chain
 
 CHAIN, STORE, PRODUCT, MEMBER, PUNCH_CARD = "chain", "store", "product", "member", "punch_card"
 SNAPSHOT, CAMPAIGN, COUPON, LEASE = "snapshot", "campaign", "coupon", "lease"
+RISK, STAFF = "risk", "staff"
 
 Records = dict[str, dict[str, Any]]
 LIVE_ORDER_STATES = (OrderState.HELD, OrderState.UNKNOWN, OrderState.PAID, OrderState.PARTLY_REFUNDED)
@@ -51,6 +53,8 @@ _LEASES = Lookup(select(schema.lease), schema.lease.c.id)
 _LEASE_COUPONS = Lookup(
     select(schema.lease_coupon).order_by(schema.lease_coupon.c.coupon_id), schema.lease_coupon.c.lease_id
 )
+_RISK_BUDGETS = Lookup(select(schema.risk_budget), schema.risk_budget.c.till_id)
+_STAFF = Lookup(select(schema.staff).where(schema.staff.c.active.is_(True)), schema.staff.c.id)
 
 
 def _chain(conn: Connection, keys: Sequence[str]) -> Records:
@@ -122,6 +126,8 @@ def _campaigns(conn: Connection, keys: Sequence[str]) -> Records:
             "snapshot": row.snapshot_id,
             "budget_left_minor": budget.available if budget else None,
             "offline": row.offline,
+            "risk_max_minor": row.risk_max_minor,
+            "sync_age_max_h": row.sync_age_max_h,
         }
     return records
 
@@ -150,6 +156,7 @@ def _coupons(conn: Connection, keys: Sequence[str]) -> Records:
 
 def _leases(conn: Connection, keys: Sequence[str]) -> Records:
     """Show leases, each with the coupons of its stock: for its own till alone (`feed.page`)."""
+    too_much = _beyond_budget(conn)
     records = {
         row.id: {
             "id": row.id,
@@ -158,13 +165,51 @@ def _leases(conn: Connection, keys: Sequence[str]) -> Records:
             "qty": row.qty,
             "state": row.state,
             "coupons": [],
-            "recalled": row.stranded_at is not None,
+            "recalled": row.stranded_at is not None or row.account_id in too_much,
         }
         for row in _LEASES.rows(conn, keys)
     }
     for row in _LEASE_COUPONS.rows(conn, keys):
         records[row.lease_id]["coupons"].append({"coupon": row.coupon_id, "code": row.code})
     return records
+
+
+def _beyond_budget(conn: Connection) -> frozenset[str]:
+    """Return the accounts of risk of which more is leased than their budget: it was lowered meanwhile."""
+    budget, account = schema.risk_budget, schema.account
+    name = literal(f"{accounts.RISK}:") + budget.c.till_id
+    over = account.c.leased + account.c.stranded > budget.c.limit_minor
+    return frozenset(conn.execute(select(account.c.id).join(budget, account.c.id == name).where(over)).scalars())
+
+
+def _risk_budgets(conn: Connection, keys: Sequence[str]) -> Records:
+    """Show what a till may lose, and what of that it has not leased yet: for that till alone (`feed.page`)."""
+    found = accounts.read(conn, map(risk_id, keys))
+    return {
+        row.till_id: {
+            "till": row.till_id,
+            "limit_minor": row.limit_minor,
+            "available_minor": _available(found, risk_id(row.till_id)),
+        }
+        for row in _RISK_BUDGETS.rows(conn, keys)
+    }
+
+
+def _staff(conn: Connection, keys: Sequence[str]) -> Records:
+    """Show who may approve, with the verifier of the PIN: for the tills of that person's store alone (`feed.page`).
+
+    Who has left is gone.
+    """
+    return {
+        row.id: {
+            "id": row.id,
+            "name": row.name,
+            "store": row.store_id,
+            "verifier": row.verifier,
+            "pin_version": row.pin_version,
+        }
+        for row in _STAFF.rows(conn, keys)
+    }
 
 
 READERS: Mapping[str, Callable[[Connection, Sequence[str]], Records]] = {
@@ -177,4 +222,6 @@ READERS: Mapping[str, Callable[[Connection, Sequence[str]], Records]] = {
     CAMPAIGN: _campaigns,
     COUPON: _coupons,
     LEASE: _leases,
+    RISK: _risk_budgets,
+    STAFF: _staff,
 }

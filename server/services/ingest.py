@@ -31,7 +31,8 @@ from server.services.homes import judge_return
 from server.services.leases import judge_close
 from server.services.refunds import judge_refund
 from server.services.rights import LostRace, budgeted
-from server.services.sales import Rows, judge_sale, known_member_records, member_of, uses_rights
+from server.services.sales import Rows, judge_late_payment, judge_sale, known_member_records, member_of, uses_rights
+from server.services.staff import judge_approval
 from server.services.verdicts import IN_ORDER, Told, Verdict, conflict, quarantine
 from sync import protocol
 from sync.protocol import EntryResult, Mark, Push, PushAnswer, PushedEntry
@@ -401,13 +402,17 @@ def _judge(conn: Connection, context: Context, item: _Item) -> Verdict:
             answer = order_service.payment_unknown(conn, told.attempt(body))
             return _verdict(conn, told, body, answer=answer, event=OrderEvent.NO_ANSWER)
         case protocol.LATE_PAYMENT:
-            return _late_payment(conn, told, body)
+            return judge_late_payment(conn, told, body)
         case protocol.CLAIM:
             return judge_claim(conn, context, told, body=body)
         case protocol.LEASE_CLOSE:
             return judge_close(conn, context, told, body=body)
         case protocol.COUPON_RETURN:
             return judge_return(conn, context, told, body=body)
+        case protocol.APPROVAL:
+            return judge_approval(conn, told, body=body)
+        case protocol.PIN_FAILED:
+            return IN_ORDER
     raise AssertionError(f"read_body reads no {told.kind}")
 
 
@@ -438,23 +443,6 @@ def _is_here(conn: Connection, till_id: str, entry: Entry) -> bool:
         if conn.execute(select(table.c.entry_id).where(*same)).first() is not None:
             return True
     return False
-
-
-def _late_payment(conn: Connection, told: Told, body: Any) -> Verdict:
-    money = sum(tender["amount_minor"] for tender in body["tenders"])
-    row = order_service.find(conn, body["order"])
-    state = None if row is None else row.state
-    if row is not None:
-        attempt = told.attempt(body)
-        order_service.remember_refused(conn, attempt, row.state, event=OrderEvent.PAY_SUCCESS, why="late payment")
-    return conflict(
-        conn,
-        told,
-        "late_payment",
-        key=f"{body['order']}/{told.entry_id}",
-        amount_minor=money,
-        detail={"order": body["order"], "attempt": body["attempt"], "state": state, "tenders": body["tenders"]},
-    )
 
 
 def _tell_members(conn: Connection, items: Iterable[_Item], batch: _Batch) -> None:

@@ -14,11 +14,12 @@ from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from app.domain import codes
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
+from app.domain.rights import risk_id
 from app.domain.rule_json import read_rule
 from app.domain.rules import Kind, Rule
 from server.db import schema
 from server.db.bulk import BulkInsert, Present
-from server.services import accounts, feed, feed_records, rights, sharing
+from server.services import accounts, feed, feed_records, rights, risk, sharing
 from server.services.answers import Answer, ok, refused
 from server.services.context import Context
 from server.services.entries import LeaseCloseBody
@@ -37,6 +38,7 @@ _NOTHING_LEFT = {
     accounts.BUDGET: RefusalCode.BUDGET_SPENT,
     accounts.VALUE: RefusalCode.INSUFFICIENT_BALANCE,
     accounts.USES: RefusalCode.INSUFFICIENT_USES,
+    accounts.RISK: RefusalCode.RISK_SPENT,
 }
 _COUPONS = BulkInsert(schema.lease_coupon, "coupon_id", "lease_id", "code")
 _CODES = (Present(schema.coupon.c.code), Present(schema.lease_coupon.c.code))
@@ -84,12 +86,16 @@ def _lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
     found = accounts.read(conn, [asked.account_id]).get(asked.account_id)
     if found is None:
         return refused(unknown("account", asked.account_id))
+    if found.kind == accounts.RISK and found.id != risk_id(str(ctx.actor.till_id)):
+        return refused(refuse(RefusalCode.NOT_ALLOWED, account=found.id, till=ctx.actor.till_id))
     rule = _campaign_rule(conn, ctx, found)
     if isinstance(rule, Refusal):
         return refused(rule)
     amount = min(asked.amount, found.available, STOCK_MAX if found.kind == accounts.STOCK else asked.amount)
-    if asked.size == SHARE:
+    if asked.size == SHARE and found.kind != accounts.RISK:
         amount = min(amount, sharing.share(conn, ctx, found, stores=rule.stores if rule else None))
+    if found.kind == accounts.RISK:
+        amount = min(amount, risk.room(conn, found))
     move = accounts.Move(
         f"lend:{asked.lease_id}",
         asked.account_id,
@@ -273,6 +279,8 @@ def take_back(conn: Connection, ctx: Context, row: Row[Any], *, state: str) -> i
         assert done, "what a lease has left sits where it was put"
         net = f"net:{back.transfer_id}"
         accounts.pay_back_overdraft(conn, net, account_id=row.account_id, reason="overdraft paid back", now=ctx.now)
+        if row.account_id.startswith(f"{accounts.RISK}:"):
+            risk.trim(conn, ctx, row.account_id)
     lease = schema.lease
     ended = conn.execute(
         update(lease)

@@ -19,7 +19,7 @@ from resources.lifecycles import load
 from server.db.bulk import Lookup, Present
 from server.db.errors import DatabaseBusy
 from server.db.schema import account, coupon, orders, redemption, transfer
-from server.services import accounts, feed_records, history
+from server.services import accounts, feed_records, history, risk_back
 
 _ACCOUNTS, _COUPONS = Present(account.c.id), Present(coupon.c.id)
 _PLACES = Lookup(select(coupon.c.id, coupon.c.state, coupon.c.home), coupon.c.id)
@@ -74,7 +74,8 @@ class Excess:
 
     `kind` is the finding's: `double_redemption` (another order holds or used the coupon, or a till alone may use it),
     `invalid_redemption` (it had ended, or is not known), `overdraft` (`amount` beyond what the account had), `late_use`
-    (headquarters had taken the right back, and it was still there), `lease_mismatch` (a lease that does not cover it).
+    (headquarters had taken the right back, and it was still there), `lease_mismatch` (a lease that does not cover it),
+    `risk_loss` (a coupon that a till took at a risk, and that was another's).
     """
 
     kind: str
@@ -84,7 +85,7 @@ class Excess:
     @property
     def lost(self) -> bool:
         """Tell whether it is a coupon that was not the order's to use."""
-        return self.kind in ("double_redemption", "invalid_redemption")
+        return self.kind in ("double_redemption", "invalid_redemption", "risk_loss")
 
 
 def freeze(conn: Connection, attempt: Attempt, rights: Rights) -> list[Record]:
@@ -187,6 +188,7 @@ def pass_on(conn: Connection, names: Sequence[str], now: datetime) -> None:
             .where(redemption.c.coupon_id == name, redemption.c.order_id == order_id)
             .values(conflict=False)
         )
+        risk_back.not_lost_after_all(conn, name, order_id, now=now)
 
 
 def _pay_back(conn: Connection, attempt: Attempt, account_ids: Iterable[str]) -> None:
@@ -230,6 +232,7 @@ def account_records(account_ids: Iterable[str]) -> list[Record]:
         accounts.BUDGET: feed_records.CAMPAIGN,
         accounts.VALUE: feed_records.MEMBER,
         accounts.USES: feed_records.PUNCH_CARD,
+        accounts.RISK: feed_records.RISK,
     }
     parted = (account_id.partition(":") for account_id in account_ids)
     return [(kinds[kind], owner) for kind, _, owner in parted if kind in kinds]

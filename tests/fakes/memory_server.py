@@ -176,6 +176,7 @@ class FakeServer:
         budget_left_minor: int | None = None,
         version: int = 1,
         offline: str = "lease",
+        risk_max_minor: int | None = None,
         **rule: Any,
     ) -> None:
         kind, snapshot = rule.get("kind", "coupon"), f"{campaign_id}-{version}"
@@ -186,6 +187,8 @@ class FakeServer:
             "snapshot": snapshot,
             "budget_left_minor": budget_left_minor,
             "offline": offline,
+            "risk_max_minor": risk_max_minor,
+            "sync_age_max_h": 24 if offline == "risk" else None,
         }
         record = {"id": snapshot, "campaign": campaign_id, "rule": rule}
         self.campaigns[campaign_id]["rule"] = rule
@@ -195,6 +198,16 @@ class FakeServer:
     def coupon(self, coupon_id: str, code: str, campaign: str, *, member: str | None = None, **keys: Any) -> None:
         self.coupons[coupon_id] = Coupon(coupon_id, code, campaign, self.campaigns[campaign]["rule"], member, **keys)
         self._publish_coupon(coupon_id)
+
+    def manager(self, staff_id: str, name: str, *, verifier: str, pin_version: int = 1) -> None:
+        """Let somebody approve at tills."""
+        record = {"id": staff_id, "name": name, "store": None, "verifier": verifier, "pin_version": pin_version}
+        self._publish("staff", staff_id, record)
+
+    def risk_budget(self, till_id: str, minor: int) -> None:
+        """Let a till give that away without a right; it may lease all of it."""
+        self.lendable[f"risk:{till_id}"] = minor
+        self._publish("risk", till_id, {"till": till_id, "limit_minor": minor, "available_minor": minor})
 
     def time_out(self) -> None:
         """Give back every hold that is over."""
@@ -433,7 +446,7 @@ class FakeServer:
         assert entry.seq == len(known) + 1, "a gap"
         known.append(entry)
         body = entry.read()
-        if "order" not in body:
+        if "order" not in body or entry.kind == "approval":
             return Result(entry.seq)  # of rights: what is given back here nobody asks for again
         order = self.orders.get(body["order"])
         code = getattr(self, f"_{entry.kind}")(body, order)

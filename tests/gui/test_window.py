@@ -15,6 +15,7 @@ from app.services.api import Interrupted, InterruptedKind, TillStatus
 from app.store.errors import DiskFull
 from tests.fakes.till import NOW
 from tests.gui.conftest import PATIENCE_MS, Driver
+from ui.counter.approval_dialog import ApprovalDialog
 from ui.counter.confirm_dialog import ConfirmDialog
 from ui.counter.counter_presenter import Page
 from ui.counter.entry_dialog import EntryDialog
@@ -436,3 +437,29 @@ def test_money_beyond_32_bits_is_shown_whole(driver: Driver) -> None:
     state = driver.counter.tender.state
     assert state is not None and state.tenders[0].type is TenderType.CASH
     assert state.tenders[0].amount_minor == 5_000_000_000
+
+
+def test_a_coupon_goes_through_on_a_managers_pin_while_the_line_is_down(driver: Driver, offline: TillStatus) -> None:
+    driver.till.now_status = offline
+    driver.till.at_risk = {"c-open": 2_000}
+    driver.until(lambda: not driver.counter.status.online)
+    assert not driver.window.desk.risk.isVisible()
+    for code in ("FOOD", "K-OPEN"):
+        driver.scan(code)
+    driver.until(driver.window.desk.risk.isVisible)
+
+    driver.key(Key.Key_F6)
+    driver.until(lambda: isinstance(driver.window.dialog, ApprovalDialog))
+    dialog = driver.window.dialog
+    assert isinstance(dialog, ApprovalDialog)
+    dialog.reason.setText("老顾客")
+    for pin in ("111111", "270581"):
+        assert dialog.pin.displayText() == ""
+        driver.type(pin)
+        assert pin not in dialog.pin.displayText()
+        driver.key(Key.Key_Return)
+        driver.until(lambda: "PIN" in dialog.wrong.text() or driver.window.dialog is None)
+
+    driver.until(lambda: driver.desk.state.quote is not None and driver.desk.state.quote.used == ("c-open",))
+    driver.until(lambda: driver.window.dialog is None and not driver.window.desk.risk.isVisible())
+    assert driver.till.approved[driver.desk.state.basket.order_id, "c-open"] == ("meg", "老顾客")
