@@ -1,0 +1,72 @@
+"""Let cashiers act one after the other at simulated tills, which lose power in the middle and start again."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from app.store.errors import StoreError
+from server.scenario.crash import ProcessDied
+from server.simulation.cashier import Cashiers
+from server.simulation.chain import Chain
+from server.simulation.machines import TillMachine
+from server.simulation.plan import Event
+from server.simulation.stage import Part
+
+REBOOT_MS = (5_000, 120_000)
+
+
+class OnDuty(Cashiers):
+    """Act at the machines of a simulated chain."""
+
+    def __init__(self, chain: Chain) -> None:
+        super().__init__(chain)
+        self.chain = chain
+
+    def act(self, part: TillMachine, event: Event) -> None:
+        """Let somebody do something at a till, behind what is under way there."""
+        part.strand.do(lambda: self._act(part, event))
+
+    def _act(self, part: TillMachine, event: Event) -> None:
+        if part.on:
+            self.begin(part, event)
+        else:
+            self.chain.note(part.id, event.what, "the till is off")
+
+    def safely(self, part: Part, what: str, do: Callable[[], None]) -> bool:
+        """Do it; returns whether it came to its end: the power may fail in it."""
+        try:
+            return super().safely(part, what, do)
+        except ProcessDied as death:
+            assert isinstance(part, TillMachine), "others have no power that fails"
+            part.died()
+            self.chain.note(part.id, what, f"died {death}")
+            self._reboot(part)
+            return False
+
+    def _reboot(self, part: TillMachine) -> None:
+        self.wake_later(part, part.line.rng.randint(*REBOOT_MS))
+
+    def wake_later(self, part: TillMachine, delay_ms: int) -> None:
+        """Start a till again some time later."""
+        self.chain.timeline.after(delay_ms, lambda: part.strand.do(lambda: self.wake(part)))
+
+    def put_back(self, part: TillMachine, image: Path) -> None:
+        """Start a till on an older image of its disk."""
+        self.safely(part, "put back", lambda: part.put_back(image))
+        self.wake(part)
+
+    def wake(self, part: TillMachine) -> None:
+        """Start a till that is off, and answer what it asks."""
+        if part.on:
+            return
+        try:
+            part.start()
+        except ProcessDied as death:
+            part.died()
+            self.chain.note(part.id, "wake", f"died {death}")
+            self._reboot(part)
+            return
+        except StoreError as trouble:
+            self.chain.note(part.id, "wake", type(trouble).__name__)
+            self._reboot(part)
+            return
+        self.safely(part, "wake", lambda: self.clear_up(part))
