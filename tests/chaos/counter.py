@@ -157,4 +157,4 @@ class Staff(Cashiers):
 
     def _close_day(self, part: Part, _rng: random.Random, _event: Event) -> None:
         done = part.till.close_day()
-        self.stage.note(part.id, "close_day", f"{done.closed + done.returned} given back")
+        self.stage.note(part.id, "close_day", "given back" if done.closed or done.returned else "nothing")

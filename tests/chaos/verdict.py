@@ -108,7 +108,8 @@ def judge(chaos: Chaos, struck: Collection[str], forgeries: Sequence[Forgery] = 
     alarms = {how: count for how, count in found.seen.items() if any(alarm in how for alarm in ALARMS)}
     found.violations += [f"false alarm: {how}, {count} times" for how, count in alarms.items()]
     chaos.server.stop()
-    if told := chaos.server.audit():
+    # Its questions were asked above already; as a command it takes a second, which the suite does not have.
+    if chaos.postgres is not None and (told := chaos.server.audit()):
         found.violations.append(f"audit: {told}")
     return found
 
