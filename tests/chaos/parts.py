@@ -55,10 +55,9 @@ class TillProcess:
 
     def start(self) -> None:
         """Start it on what its folder holds."""
-        self._process = _PROCESSES.Process(
-            target=live, args=(self.ground, self.id, self._weak), name=self.id, daemon=True
-        )
-        self._process.start()
+        process = _PROCESSES.Process(target=live, args=(self.ground, self.id, self._weak), name=self.id, daemon=True)
+        process.start()
+        self._process = process
 
     @property
     def runs(self) -> bool:

@@ -36,7 +36,7 @@ class Asked:
     """Say what to run: how long, from which seed, with what; `only` = these faults in this order, () = by chance.
 
     `large`: two server processes on PostgreSQL with Redis, else one on SQLite. `weak_server` and `weak_till` name
-    guards that are taken out, for controls.
+    guards that are taken out, for controls. `acts` is all that is done at tills, () = of every kind.
     """
 
     folder: Path
@@ -46,13 +46,14 @@ class Asked:
     pace_s: float = 0.4
     large: bool = True
     only: Sequence[str] = ()
+    acts: tuple[str, ...] = ()
     weak_server: tuple[str, ...] = ()
     weak_till: tuple[str, ...] = ()
 
 
 def play(asked: Asked, forgeries: Sequence[Forgery] = ()) -> Outcome:
     """Run it; `forgeries` are tried on the checker in the end."""
-    ground = Ground(asked.folder, asked.seed, asked.tills, asked.pace_s)
+    ground = Ground(asked.folder, asked.seed, asked.tills, asked.pace_s, asked.acts)
     with open_chaos(ground, large=asked.large, weak_server=asked.weak_server, weak_till=asked.weak_till) as chaos:
         disturber = Disturber(chaos, asked.seed)
         watched: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,8 @@ def test_a_server_that_forgets_its_answers_gives_a_coupon_twice(tmp_path: Path) 
 
 
 def test_requests_that_a_line_doubles_are_answered_twice_where_neither_nonce_nor_memory_says_no(tmp_path: Path) -> None:
-    outcome = play(_asked(tmp_path, *["requests doubled"] * 8, server=("answers", "nonces")))
+    asked = _asked(tmp_path, *["requests doubled"] * 20, server=("refunds", "nonces"))
+
+    outcome = play(replace(asked, seconds=15, acts=("sell", "refund", "refund", "sync")))
 
     assert any("nobody was paid" in each for each in outcome.verdict.violations), outcome.verdict.violations

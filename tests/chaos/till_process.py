@@ -63,7 +63,7 @@ def _serve(ground: Ground, staff: Staff, counter: Counter, number: int) -> None:
     while True:
         number += 1
         staff.truth.follow()
-        what = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        what = chance.choice(ground.acts) if ground.acts else chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         try:
             staff.begin(counter, Event(number, 0, what, 0, chance.getrandbits(32)))
         except Broken as broken:

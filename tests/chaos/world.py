@@ -16,13 +16,17 @@ USES = 400
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Hold the seed of a run and its folder, which is all of the evidence."""
+    """Hold the seed of a run and its folder, which is all of the evidence.
+
+    `acts` is all that is done at tills, () = of every kind.
+    """
 
     folder: Path
     seed: int
     tills: int
     pace_s: float
     """Between two things that happen at a till, on average."""
+    acts: tuple[str, ...] = ()
 
     @property
     def journals(self) -> Path:

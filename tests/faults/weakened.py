@@ -8,6 +8,7 @@ A test that is as content with such a server as with the real one proves nothing
     lock     servers on one PostgreSQL write at the same time
     guards   stock and limit are looked at, but neither the UPDATE nor the unique index holds them (the test drops it)
     answers  what a request was answered is forgotten: asked again, it is decided anew
+    refunds  the same of refunds alone
     nonces   a signed request may come twice
 
 Workers import this module anew, so everything is done on import.
@@ -26,7 +27,7 @@ from sqlalchemy import Connection, update
 import lua
 from server.db import postgres
 from server.db.schema import account
-from server.services import accounts, grants, idempotency, nonces
+from server.services import accounts, grants, idempotency, nonces, refunds
 from server.services.admission.claiming import Asked, Claiming
 from server.services.admission.generations import Generations
 from server.stock import scripts
@@ -109,6 +110,11 @@ def without_answers() -> None:
 
     idempotency._KNOWN = Nothing()  # type: ignore[assignment]
     idempotency._REQUESTS = Nothing()  # type: ignore[assignment]
+
+
+def without_refunds() -> None:
+    """Decide every refund anew."""
+    refunds.once = lambda conn, request_id, content, *, decide, now: decide()  # type: ignore[assignment]
 
 
 def without_nonces() -> None:
