@@ -235,8 +235,9 @@ def run_suite(arguments: list[str]) -> int:
     # A hundred processes are started, and without its bytecode each of them compiles all of Pawtill.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     python = str(PYTHON)
-    # One more than there are processors: tests wait for disks, timers and processes of their own.
-    pytest = [python, "-m", "pytest", "-n", str((os.cpu_count() or 1) + 1)]
+    # Two more than there are processors: tests wait for disks, timers and processes of their own. Whoever is done takes
+    # tests over from the others, so that none is left alone with the long ones.
+    pytest = [python, "-m", "pytest", "-n", str((os.cpu_count() or 1) + 2), "--dist", "worksteal"]
     checks = {
         "ruff check": [python, "-m", "ruff", "check", "-q", "."],
         "ruff format": [python, "-m", "ruff", "format", "-q", "--check", "."],

@@ -9,7 +9,8 @@ Several server processes show their numbers side by side, see `server/scrape.py`
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -53,6 +54,8 @@ _redis_state = Gauge("pawtill_redis_state", "1 for the state that Redis is in.",
 _rebuilds = Counter(
     "pawtill_redis_rebuilds", "Counters of a campaign built anew from the database.", ("reason",), registry=registry
 )
+# Counted from 0: the alert looks at how it grows, and a series that begins at 1 has not grown.
+_rebuilds.labels("drift")
 _writer_waiting = Gauge("pawtill_writer_waiting", "Writes that wait for the writer thread.", registry=registry)
 _writer_group = Histogram("pawtill_writer_group_size", "Writes committed together.", buckets=_SIZES, registry=registry)
 _writer_seconds = Histogram(
@@ -142,12 +145,24 @@ def writer_group(size: int, seconds: float, waiting: int) -> None:
 
 def request_answered(method: str, route: str | None, *, status: int, seconds: float) -> None:
     """Count one request by its route (`/v1/claims`), never by its path; None = no route of ours."""
-    name = route or "none"
-    _http.labels(method if method in _METHODS else OTHER, name, str(status)).inc()
-    _http_seconds.labels(name).observe(seconds)
+    count, time_s = _series_of(method if method in _METHODS else OTHER, route or "none", status)
+    count.inc()
+    time_s.observe(seconds)
+
+
+@cache
+def _series_of(method: str, route: str, status: int) -> tuple[Counter, Histogram]:
+    """Find the series once: looking them up takes longer than counting. They stay few, and none is ever removed."""
+    return _http.labels(method, route, str(status)), _http_seconds.labels(route)
 
 
 _METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
+
+
+def jobs_planned(jobs: Iterable[str]) -> None:
+    """Count the runs of these jobs from 0: an alert on one that never comes through needs something to look at."""
+    for job in jobs:
+        _job_runs.labels(job, "done")
 
 
 def job_ran(job: str, outcome: str, seconds: float) -> None:

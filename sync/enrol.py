@@ -64,6 +64,7 @@ def rejoin(till: Till, engine: SyncEngine, client: ServerClient) -> Begun | None
     except SyncStopped as stopped:
         if stopped.stop not in MENDED:
             raise
+        engine.pull_first()
         with engine.paused():
             return till.begin_epoch(ServerRegistry(client, till.till_id))
     return None
@@ -86,6 +87,7 @@ def recover(path: Path, opened: Opened, *, who: tuple[str, str], copy: SecondCop
             saved = recovery.salvage(path, till_id=till_id, store_id=store_id, copy=copy, enrolment=known or new_id)
             with opened(recovery.working_file(path)) as (till, engine, client):
                 registry = ServerRegistry(client, till_id)
+                engine.pull_first()
                 with engine.paused():
                     last = (saved.last_seq, "")
                     begun = till.begin_epoch(registry, last=last, gaps=not saved.whole, beside=saved.beside)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,12 +46,23 @@ def server_url(request: pytest.FixtureRequest) -> URL | None:
     return url
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def workshop(request: pytest.FixtureRequest) -> Iterator[Workshop]:
-    """Give the templates that all scenarios of a module are made from, with the server on either database."""
+@pytest.fixture(scope="session")
+def workshops(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Workshop]]:
+    """Give the templates that all scenarios are made from, by database, each made when first asked for."""
     # Imported here: it brings the whole server, which most workers' first test can do without.
     from server.scenario.world import open_workshop
 
-    cluster: Cluster | None = None if request.param == "sqlite" else request.getfixturevalue("postgres")
-    with open_workshop(None if cluster is None else lambda: lend_migrated(cluster)) as made:
-        yield made
+    with ExitStack() as stack:
+
+        def make(database: str) -> Workshop:
+            cluster: Cluster | None = None if database == "sqlite" else request.getfixturevalue("postgres")
+            return stack.enter_context(open_workshop(None if cluster is None else lambda: lend_migrated(cluster)))
+
+        yield cache(make)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def workshop(request: pytest.FixtureRequest, workshops: Callable[[str], Workshop]) -> Workshop:
+    """Run the test with the server on either database."""
+    # Not of a wider scope itself: pytest ends a parametrised one whenever the test's other parameters change.
+    return workshops(request.param)

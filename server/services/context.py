@@ -13,6 +13,7 @@ from app.domain.refusals import Refusal, RefusalCode, refuse
 from server.db import schema
 
 RESTORING_RETRY_S = 30
+_CHAIN = select(schema.chain)
 
 
 class NotProvisioned(Exception):
@@ -90,7 +91,7 @@ class Context:
 
 def load_chain(conn: Connection) -> Chain:
     """Return the chain's settings; raises NotProvisioned where there is none. One row, so it is read each time."""
-    row = conn.execute(select(schema.chain)).one_or_none()
+    row = conn.execute(_CHAIN).one_or_none()
     if row is None:
         raise NotProvisioned
     return Chain(

@@ -149,14 +149,14 @@ def _pending(conn: Connection, till_id: str) -> list[PendingOrder]:
         .where(orders.c.till_id == till_id, orders.c.state.in_(waiting))
         .order_by(orders.c.id)
     ).all()
-    told = _payments(conn, till_id) if rows else {}
+    told = told_payments(conn, till_id) if rows else {}
     return [
         PendingOrder(order=row.id, attempt=row.attempt, state=row.state, told=told.get((row.id, row.attempt)))
         for row in rows
     ]
 
 
-def _payments(conn: Connection, till_id: str) -> dict[tuple[str, int], dict[str, Any]]:
+def told_payments(conn: Connection, till_id: str) -> dict[tuple[str, int], dict[str, Any]]:
     """Return what the till told of payments without an answer, by order and attempt."""
     entry = schema.ledger_entry
     rows = conn.execute(

@@ -8,7 +8,7 @@ the state, never the past. Shapes: `server/services/feed_records.py`.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import ARRAY, Connection, Text, bindparam, delete, func, insert, select, tuple_
+from sqlalchemy import ARRAY, Connection, Text, bindparam, delete, func, insert, select
 
 from server.db.bulk import BulkInsert
 from server.db.schema import feed
@@ -21,16 +21,23 @@ _APPENDED = (
     insert(feed).from_select(["kind", "key"], select(bindparam("kind", type_=Text), _KEYS)).returning(feed.c.seq)
 )
 """One message to PostgreSQL and one back, where COPY and the question for the head are four."""
+_MOVED = delete(feed).where(feed.c.kind == bindparam("of"), feed.c.key == bindparam("name"))
+_HEAD = select(feed.c.seq).order_by(feed.c.seq.desc()).limit(1)
+_PAGE = (
+    select(feed.c.seq, feed.c.kind, feed.c.key)
+    .where(feed.c.seq > bindparam("cursor"))
+    .order_by(feed.c.seq)
+    .limit(bindparam("most"))
+)
 
 
 def touch(conn: Connection, records: Iterable[tuple[str, str]]) -> None:
     """Move the records, each (kind, key), to the end of the feed; one that is new is appended."""
     keys = list(dict.fromkeys(records))
     assert all(kind in READERS for kind, _ in keys), "a record of a kind that nobody can read"
-    for start in range(0, len(keys), 400):
-        chunk = keys[start : start + 400]
-        conn.execute(delete(feed).where(tuple_(feed.c.kind, feed.c.key).in_(chunk)))
-        conn.execute(insert(feed), [{"kind": kind, "key": key} for kind, key in chunk])
+    if keys:
+        conn.execute(_MOVED, [{"of": kind, "name": key} for kind, key in keys])
+        _NEW.run(conn, keys)
 
 
 def append(conn: Connection, kind: str, keys: Sequence[str]) -> int:
@@ -51,9 +58,7 @@ def page(conn: Connection, cursor: int, limit: int, *, till_id: str | None = Non
 
     The leases are left out but for those of `till_id`: a leased stock has codes that are nobody else's business.
     """
-    rows = conn.execute(
-        select(feed.c.seq, feed.c.kind, feed.c.key).where(feed.c.seq > cursor).order_by(feed.c.seq).limit(limit + 1)
-    ).all()
+    rows = conn.execute(_PAGE, {"cursor": cursor, "most": limit + 1}).all()
     shown = rows[:limit]
     wanted: dict[str, list[str]] = defaultdict(list)
     for row in shown:
@@ -69,4 +74,4 @@ def page(conn: Connection, cursor: int, limit: int, *, till_id: str | None = Non
 
 def head(conn: Connection) -> int:
     """Return the number of the newest feed row, 0 when there is none."""
-    return conn.execute(select(feed.c.seq).order_by(feed.c.seq.desc()).limit(1)).scalar_one_or_none() or 0
+    return conn.execute(_HEAD).scalar_one_or_none() or 0

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, NestedTransaction, Row, select, update
+from sqlalchemy import Connection, NestedTransaction, Row, bindparam, select, update
 from sqlalchemy.exc import DBAPIError
 
 from app.domain.ledger import CARRY, Entry, carried, genesis, verifies
@@ -42,6 +42,8 @@ _ENTRY_IDS, _CARRIED_IDS = Present(ledger_entry.c.entry_id), Present(carried_ent
 _MEMBERS_WITH_ORDERS = Present(orders.c.member_id, orders.c.state.in_(LIVE_ORDER_STATES))
 _ENTRIES = BulkInsert(ledger_entry, *ledger_entry.c.keys())
 _CARRIED = BulkInsert(carried_entry, *carried_entry.c.keys())
+_TILL = select(till).where(till.c.id == bindparam("of"))
+_TILL_NOW = update(till).where(till.c.id == bindparam("of"))
 EVIDENCE_MAX = 20
 """Entries of each side that a fork shows, from where they part."""
 _OTHER_PLACE = "\n"
@@ -57,7 +59,7 @@ def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refu
     continue at `acked`, or its chain is broken there), else "". `results` has one row for each entry that is in the
     books.
     """
-    row = conn.execute(select(till).where(till.c.id == message.till)).one_or_none()
+    row = conn.execute(_TILL, {"of": message.till}).one_or_none()
     if row is None:
         return unknown("till", message.till)
     acked = mark_of(row)
@@ -79,11 +81,8 @@ def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refu
     results += _take_in(conn, context, row, fresh=fresh)
     if fresh:
         acked = (fresh[-1].seq, fresh[-1].hash.hex())
-        conn.execute(
-            update(till)
-            .where(till.c.id == row.id)
-            .values(acked_seq=fresh[-1].seq, acked_hash=fresh[-1].hash, last_seen_at=context.now)
-        )
+        here = {"acked_seq": fresh[-1].seq, "acked_hash": fresh[-1].hash, "last_seen_at": context.now}
+        conn.execute(_TILL_NOW, {"of": row.id, **here})
     whole = len(repeats) + len(fresh) == len(message.entries)
     return PushAnswer(acked=acked, results=results, error="" if whole else GAP, epoch=row.epoch)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from app.domain import codes
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
@@ -40,6 +40,15 @@ _NOTHING_LEFT = {
 }
 _COUPONS = BulkInsert(schema.lease_coupon, "coupon_id", "lease_id", "code")
 _CODES = (Present(schema.coupon.c.code), Present(schema.lease_coupon.c.code))
+_LEASE = select(schema.lease).where(schema.lease.c.id == bindparam("of"))
+_TILL = select(schema.till.c.state, schema.till.c.lost_at, schema.till.c.epoch).where(
+    schema.till.c.id == bindparam("of")
+)
+_CAMPAIGN = (
+    select(schema.campaign.c.state, schema.campaign.c.offline, schema.snapshot.c.rule)
+    .join(schema.snapshot, schema.snapshot.c.id == schema.campaign.c.snapshot_id)
+    .where(schema.campaign.c.id == bindparam("of"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +102,7 @@ def _lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
     if amount < 1 or not accounts.post(conn, move, ctx.now):
         return refused(refuse(_NOTHING_LEFT[found.kind], account=asked.account_id))
     assert ctx.actor.till_id is not None, "a till asks for itself"
-    epoch = conn.execute(select(schema.till.c.epoch).where(schema.till.c.id == ctx.actor.till_id)).scalar_one()
+    epoch = conn.execute(_TILL, {"of": ctx.actor.till_id}).one().epoch
     open_lease(conn, ctx, asked, amount=amount, drawn=amount, till_id=ctx.actor.till_id, epoch=epoch)
     coupons = _mint(conn, ctx, asked.lease_id, rule=rule, count=amount) if rule and found.kind == accounts.STOCK else []
     return ok(lease=asked.lease_id, account=asked.account_id, amount=amount, coupons=coupons)
@@ -106,8 +115,7 @@ def stopped_till(conn: Connection, ctx: Context) -> Refusal | None:
     """
     if (later := ctx.not_now()) is not None:
         return later
-    till = schema.till
-    row = conn.execute(select(till.c.state, till.c.lost_at).where(till.c.id == ctx.actor.till_id)).one()
+    row = conn.execute(_TILL, {"of": ctx.actor.till_id}).one()
     sound = row.state == "OK" and row.lost_at is None
     return None if sound else refuse(RefusalCode.NOT_ALLOWED, till=ctx.actor.till_id)
 
@@ -117,11 +125,7 @@ def _campaign_rule(conn: Connection, ctx: Context, found: accounts.Account) -> R
     if found.kind not in (accounts.STOCK, accounts.BUDGET):
         return None
     campaign_id = found.id.partition(":")[2]
-    row = conn.execute(
-        select(schema.campaign.c.state, schema.campaign.c.offline, schema.snapshot.c.rule)
-        .join(schema.snapshot, schema.snapshot.c.id == schema.campaign.c.snapshot_id)
-        .where(schema.campaign.c.id == campaign_id)
-    ).one()
+    row = conn.execute(_CAMPAIGN, {"of": campaign_id}).one()
     if row.offline == ONLINE_ONLY:
         return refuse(RefusalCode.NEEDS_ONLINE, campaign=campaign_id)
     if row.state == "ENDED" and found.kind == accounts.STOCK:
@@ -186,7 +190,7 @@ def keep_coupons(conn: Connection, lease_id: str, coupons: Sequence[tuple[str, s
 
 def find(conn: Connection, lease_id: str) -> Row[Any] | None:
     """Return the lease's row, None where there is no such lease."""
-    return conn.execute(select(schema.lease).where(schema.lease.c.id == lease_id)).one_or_none()
+    return conn.execute(_LEASE, {"of": lease_id}).one_or_none()
 
 
 def of_told(conn: Connection, told: Told, lease_id: str) -> Row[Any] | None:

@@ -10,15 +10,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, or_, select, update
 
 from app.domain.lifecycle import Step
 from app.domain.rights import Rights
 from app.domain.states import WINDOW_OVER, CouponEvent, CouponState
 from resources.lifecycles import load
+from server.db.bulk import Lookup, Present
 from server.db.errors import DatabaseBusy
 from server.db.schema import account, coupon, orders, redemption, transfer
 from server.services import accounts, feed_records, history
+
+_ACCOUNTS, _COUPONS = Present(account.c.id), Present(coupon.c.id)
+_PLACES = Lookup(select(coupon.c.id, coupon.c.state, coupon.c.home), coupon.c.id)
+_FROZEN = select(coupon.c.id, coupon.c.valid_until_at).where(
+    coupon.c.order_id == bindparam("order"),
+    coupon.c.attempt == bindparam("number"),
+    coupon.c.state == CouponState.FROZEN,
+)
+_PENDING = select(transfer.c.account_id, transfer.c.amount).where(
+    transfer.c.order_id == bindparam("order"),
+    transfer.c.attempt == bindparam("number"),
+    transfer.c.state == "PENDING",
+)
 
 Record = tuple[str, str]
 """A feed record that changed: kind and key."""
@@ -110,15 +124,9 @@ def reserve(conn: Connection, attempt: Attempt, amounts: Mapping[str, int]) -> N
 
 def held(conn: Connection, attempt: Attempt) -> Rights:
     """Return what the attempt holds now."""
-    frozen = conn.execute(select(coupon.c.id).where(*_frozen_by(attempt))).scalars()
-    pending = conn.execute(
-        select(transfer.c.account_id, transfer.c.amount).where(
-            transfer.c.order_id == attempt.order_id,
-            transfer.c.attempt == attempt.number,
-            transfer.c.state == "PENDING",
-        )
-    )
-    return Rights(frozenset(frozen), {row.account_id: row.amount for row in pending})
+    its = {"order": attempt.order_id, "number": attempt.number}
+    frozen = conn.execute(_FROZEN, its).scalars()
+    return Rights(frozenset(frozen), {row.account_id: row.amount for row in conn.execute(_PENDING, its)})
 
 
 def use(conn: Connection, attempt: Attempt) -> list[Record]:
@@ -158,6 +166,8 @@ def pass_on(conn: Connection, names: Sequence[str], now: datetime) -> None:
 
     The order stays in its finding; the coupon is used, as it was in the shop, and nobody may use it a third time.
     """
+    if not names:
+        return
     rows = conn.execute(
         select(redemption.c.coupon_id, orders.c.id, orders.c.attempt)
         .join(coupon, coupon.c.id == redemption.c.coupon_id)
@@ -189,8 +199,7 @@ def draw(conn: Connection, attempt: Attempt, rights: Rights) -> tuple[list[Recor
     """Draw what an order used without holding it: it happened, so what is there is taken, and the excess is named."""
     excess: list[Excess] = []
     taken: list[str] = []
-    rows = conn.execute(select(coupon.c.id, coupon.c.state, coupon.c.home).where(coupon.c.id.in_(rights.coupons)))
-    states = {row.id: (row.state, row.home) for row in rows}
+    states = {row.id: (row.state, row.home) for row in _PLACES.rows(conn, rights.coupons)}
     for name in sorted(rights.coupons):
         state, home = states.get(name, (None, None))
         if state == CouponState.ISSUED and home is None:
@@ -212,7 +221,7 @@ def draw(conn: Connection, attempt: Attempt, rights: Rights) -> tuple[list[Recor
 
 def known_coupon_records(conn: Connection, names: Iterable[str]) -> list[Record]:
     """Return the feed records of those coupons that the chain has; a till may tell of one that it has not."""
-    return _coupon_records(conn.execute(select(coupon.c.id).where(coupon.c.id.in_(list(names)))).scalars())
+    return _coupon_records(_COUPONS.among(conn, set(names)))
 
 
 def account_records(account_ids: Iterable[str]) -> list[Record]:
@@ -229,9 +238,7 @@ def account_records(account_ids: Iterable[str]) -> list[Record]:
 def budgeted(conn: Connection, campaign_ids: Iterable[str]) -> set[str]:
     """Return which of the campaigns have a budget."""
     wanted = {accounts.budget_id(campaign_id): campaign_id for campaign_id in campaign_ids}
-    if not wanted:
-        return set()
-    return {wanted[found] for found in conn.execute(select(account.c.id).where(account.c.id.in_(wanted))).scalars()}
+    return {wanted[found] for found in _ACCOUNTS.among(conn, wanted)}
 
 
 def leave(
@@ -265,7 +272,7 @@ def leave(
 
 
 def _release(conn: Connection, attempt: Attempt, event: CouponEvent) -> list[Record]:
-    rows = conn.execute(select(coupon.c.id, coupon.c.valid_until_at).where(*_frozen_by(attempt)))
+    rows = conn.execute(_FROZEN, {"order": attempt.order_id, "number": attempt.number})
     ends = {row.id: row.valid_until_at for row in rows}
     return leave(conn, attempt, ends, event=event) if ends else []
 
@@ -328,14 +335,6 @@ def _move(
         reason=what,
         order_id=attempt.order_id,
         attempt=attempt.number,
-    )
-
-
-def _frozen_by(attempt: Attempt) -> tuple[ColumnElement[bool], ...]:
-    return (
-        coupon.c.order_id == attempt.order_id,
-        coupon.c.attempt == attempt.number,
-        coupon.c.state == CouponState.FROZEN,
     )
 
 

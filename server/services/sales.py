@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, Row, insert
 
 from app.domain.lifecycle import Step
 from app.domain.refusals import Refusal
@@ -18,9 +18,10 @@ from app.domain.states import OrderEvent, OrderState
 from app.domain.tenders import TenderType
 from resources.lifecycles import load
 from server.db import schema
-from server.db.bulk import BulkInsert
+from server.db.bulk import BulkInsert, Present
 from server.services import accounts, feed, history, orders, rights
-from server.services.entries import SaleBody, discounts, paid_minor, sums_problem
+from server.services.enrolments import told_payments
+from server.services.entries import DrawsBody, SaleBody, discounts, paid_minor, sums_problem
 from server.services.lent import Lent, draw, late_uses
 from server.services.rights import Attempt, Excess, Record
 from server.services.verdicts import IN_ORDER, Told, Verdict, conflict
@@ -64,6 +65,7 @@ _HISTORY = BulkInsert(
     "till_id",
     "operator",
 )
+_MEMBERS, _SKUS = Present(schema.member.c.id), Present(schema.product.c.sku)
 _PARENTS_FIRST = (_ORDERS, _LINES, _TENDERS, _REDEMPTIONS, _USES, _HISTORY)
 
 
@@ -209,7 +211,8 @@ def _settle(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> V
     step = load("order").step(row.state, event)
     assert isinstance(step, Step), f"the table has {event} from {row.state}"
     orders.move(conn, row.id, row.attempt, step=step, values={**order_values(sale, told), "lines": _lines(row, sale)})
-    lent, used = _draw_lent(conn, told, sale, attempt=attempt)
+    named = sale.get("rights") or _named_before(conn, told, sale, row=row)
+    lent, used = _draw_lent(conn, told, sale, attempt=attempt, named=named)
     held = rights.held(conn, attempt)
     younger = _younger_budgets(held, used)
     if younger is not None:
@@ -225,10 +228,24 @@ def _settle(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> V
     return _excess_verdict(conn, told, sale, excess=excess) or verdict
 
 
-def _draw_lent(conn: Connection, told: Told, sale: SaleBody, *, attempt: Attempt) -> tuple[Lent, Rights]:
-    """Book what the till had itself; returns that, and what the sale used besides."""
+def _named_before(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> DrawsBody | None:
+    """Return the rights that the till named when it told that the payment had no answer, None = it named none.
+
+    A new machine that took the payment over has not the rights that it drew on, so its sale names none of them.
+    """
+    if row.state != OrderState.UNKNOWN:
+        return None
+    body = told_payments(conn, told.till_id).get((sale["order"], sale["attempt"]), {})
+    found: DrawsBody | None = body.get("rights")
+    return found
+
+
+def _draw_lent(
+    conn: Connection, told: Told, sale: SaleBody, *, attempt: Attempt, named: DrawsBody | None
+) -> tuple[Lent, Rights]:
+    """Book what the till had itself, as `named`; returns that, and what the sale used besides."""
     used = rights_used(sale, rights.budgeted(conn, (stage["campaign"] for stage in sale["quote"]["laid"])))
-    lent = draw(conn, told, attempt, named=sale.get("rights"), used=used)
+    lent = draw(conn, told, attempt, named=named, used=used)
     return lent, used.less(lent.covered)
 
 
@@ -269,7 +286,7 @@ def _book_unheld(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any] 
         # The newer attempt began OPEN at the till; the row that it takes over is that of the one given up.
         step = Step(OrderState.CANCELLED, step.event, step.to)
         orders.move(conn, row.id, before, step=step, values=order_values(sale, told))
-    lent, used = _draw_lent(conn, told, sale, attempt=attempt)
+    lent, used = _draw_lent(conn, told, sale, attempt=attempt, named=sale.get("rights"))
     touched, excess = rights.draw(conn, attempt, used)
     excess = [*lent.excess, *excess, *late_uses(lent, excess)]
     _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched])
@@ -304,10 +321,7 @@ def _book_parts(
 def known_member_records(conn: Connection, member_ids: Collection[str | None]) -> list[Record]:
     """Return the feed records of those members that the chain has; a till may tell of one that it has not."""
     named = [member_id for member_id in member_ids if member_id is not None]
-    if not named:
-        return []
-    known = conn.execute(select(schema.member.c.id).where(schema.member.c.id.in_(named))).scalars()
-    return [record for member_id in known for record in orders.member_records(member_id)]
+    return [record for member_id in sorted(_MEMBERS.among(conn, named)) for record in orders.member_records(member_id)]
 
 
 def _excess_verdict(conn: Connection, told: Told, sale: SaleBody, *, excess: Sequence[Excess]) -> Verdict | None:
@@ -370,7 +384,7 @@ def _money(sale: SaleBody, row: Row[Any]) -> dict[str, Any]:
 def _unknown_skus(conn: Connection, told: Told, sale: SaleBody) -> Verdict | None:
     """Open a finding for each product that the chain does not have; the verdict names the first."""
     skus = sorted({line["sku"] for line in sale["lines"]})
-    known = set(conn.execute(select(schema.product.c.sku).where(schema.product.c.sku.in_(skus))).scalars())
+    known = _SKUS.among(conn, skus)
     verdicts = [
         conflict(conn, told, "unknown_sku", key=sku, detail={"order": sale["order"], "sku": sku})
         for sku in skus

@@ -5,8 +5,8 @@ and is no violation; the books are held against the truth for that.
 """
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from app.domain.basket import Cover
 from app.domain.refunds import RefundLine
@@ -16,7 +16,6 @@ from app.services.api import (
     BasketLine,
     BasketRequest,
     Cancelled,
-    GivenCoupon,
     InterruptedKind,
     OpenOrder,
     PaidOrder,
@@ -30,34 +29,19 @@ from app.store.errors import StoreError
 from app.store.orders import OrderRow
 from server.scenario.crash import ProcessDied
 from server.simulation import shop
+from server.simulation.lending import Lending, OwnRights
 from server.simulation.plan import Event
-from server.simulation.stage import Part, Stage
-from server.simulation.truth import AskedGift, AskedRefund, Basket, Promise, hold
+from server.simulation.stage import Part
+from server.simulation.truth import AskedRefund, Basket, hold
 from sync.hello import SyncStopped
 
 Outcome = PaidOrder | Cancelled | PaymentPending | Refusal
+ASKS_FIRST = frozenset({"lease", "take_home", "renew"})
+"""What is done while the line is good, or not at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnRights:
-    """List what a till may spend by itself: campaigns' stock, members' value, cards' uses, coupons."""
-
-    campaigns: list[str]
-    members: list[str]
-    cards: list[str]
-    coupons: list[str]
-
-    @property
-    def any(self) -> bool:
-        """Tell whether there is something that a sale may draw on."""
-        return bool(self.members or self.cards or self.coupons)
-
-
-class Cashiers:
+class Cashiers(Lending):
     """Act at every till of a chain."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage, self.truth = stage, stage.truth
 
     # -------------------------------------------------------------- one thing at a time
 
@@ -65,16 +49,20 @@ class Cashiers:
         """Do what an event says at a till, now."""
         rng = random.Random(event.seed)
         part.line.rng = part.terminal.rng = rng
+        if event.what in ASKS_FIRST and not part.engine.status.online and rng.random() < 0.7:
+            # In a shop the background sync has tried again by now.
+            self.safely(part, "sync", lambda: self.sync(part))
         do: Callable[[Part, random.Random, Event], None] = getattr(self, f"_{event.what}")
-        self.safely(part, event.what, lambda: do(part, rng, event))
+        if part.is_running():
+            self.safely(part, event.what, lambda: do(part, rng, event))
 
     def safely(self, part: Part, what: str, do: Callable[[], None]) -> bool:
         """Do it; returns whether it came to its end."""
         try:
             do()
         except (Offline, Busy, StoreError) as trouble:
-            why = trouble if isinstance(trouble, Offline) else ""
-            self.stage.note(part.id, what, f"{type(trouble).__name__} {why}")
+            why = f" {trouble}" if isinstance(trouble, Offline) else ""
+            self.stage.note(part.id, what, f"{type(trouble).__name__}{why}")
             return False
         return True
 
@@ -94,38 +82,33 @@ class Cashiers:
     # -------------------------------------------------------------- selling
 
     def _basket(self, part: Part, rng: random.Random) -> BasketRequest:
-        own = self._own_rights(part)
-        alone = own.any and rng.random() < 0.5
-        member = rng.choice([None, *(own.members if alone else shop.MEMBERS)])
-        skus = [rng.choice("AABBCWWS") for _ in range(rng.randint(1, 4))]
-        lines = tuple(
-            BasketLine(sku, rng.choice([123, 735, 2500]) if sku == "W" else rng.choice([1, 1, 2, 3]) * 1000)
-            for sku in skus
-        )
+        own = self.own_rights(part)
+        if own.any and rng.random() < 0.7:
+            return self._own_basket(own, rng)
+        member = rng.choice([None, *shop.MEMBERS])
+        lines = _lines([rng.choice("AABBCWWS") for _ in range(rng.randint(1, 4))], rng)
         covers = tuple(
             Cover(card, number)
             for number, line in enumerate(lines, start=1)
             for card, who, sku, _ in shop.CARDS
-            if sku == line.sku and (card in own.cards if alone else who == member and rng.random() < 0.5)
+            if sku == line.sku and who == member and rng.random() < 0.5
         )
-        if alone:
-            return BasketRequest(
-                member, lines, tuple(own.coupons[-1:]), covers=covers[:1], promotions=rng.random() < 0.5
-            )
         return BasketRequest(member, lines, self._coupons(part, rng, member), covers=covers)
 
-    def _own_rights(self, part: Part) -> OwnRights:
-        """Look what a till may spend by itself, as its cashier does who wants to sell without a line."""
-        with part.database.read() as conn:
-            leases = conn.exec_driver_sql(
-                "SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN' AND used + held < qty ORDER BY 1"
-            ).fetchall()
-            coupons = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME' ORDER BY 1").fetchall()
-        by_kind: dict[str, list[str]] = {"stock": [], "value": [], "uses": [], "budget": []}
-        for (account_id,) in leases:
-            kind, _, owner = account_id.partition(":")
-            by_kind[kind].append(owner)
-        return OwnRights(by_kind["stock"], by_kind["value"], by_kind["uses"], [row[0] for row in coupons])
+    def _own_basket(self, own: OwnRights, rng: random.Random) -> BasketRequest:
+        """Fill a basket for which the till needs nobody: a coupon that is at home there, a card or value lent to it."""
+        whose: dict[str, str] = {each.coupon_id: each.member_id for each in self.truth.promised.values()}
+        promotions = rng.random() < 0.5
+        skus = [rng.choice("AABBCWW") for _ in range(rng.randint(1, 3))]
+        kind = rng.choice([each for each in ("coupons", "cards", "members") if getattr(own, each)])
+        if kind == "coupons":
+            coupon = rng.choice(own.coupons)
+            return BasketRequest(whose.get(coupon), _lines(skus, rng), (coupon,), promotions=promotions)
+        if kind == "members":
+            return BasketRequest(rng.choice(list(own.members)), _lines(skus, rng), promotions=promotions)
+        card, member, sku, _ = rng.choice([each for each in shop.CARDS if each[0] in own.cards])
+        lines = (BasketLine(sku, 1000), *_lines(skus, rng))
+        return BasketRequest(member, lines, covers=(Cover(card, 1),), promotions=promotions)
 
     def _coupons(self, part: Part, rng: random.Random, member: str | None) -> tuple[str, ...]:
         """Choose coupons that the customer has on the phone; now and then one that is somebody else's, or used."""
@@ -156,10 +139,10 @@ class Cashiers:
             again = part.till.quote(request)
             priced = priced if isinstance(again, Refusal) else again
         stored = 0
-        lent = request.member_id in self._own_rights(part).members
-        if request.member_id is not None and priced.payable_minor and rng.random() < (0.7 if lent else 0.3):
+        lent_minor = self.own_rights(part).members.get(request.member_id or "", 0)
+        if request.member_id is not None and priced.payable_minor and rng.random() < (0.7 if lent_minor else 0.3):
             stored = rng.choice([priced.payable_minor, rng.randint(1, priced.payable_minor)])
-            stored = min(stored, 2000) if lent else stored
+            stored = min(stored, lent_minor or stored)
         order_id = f"o{event.number}"
         self.truth.lay(order_id, Basket(part.id, request, stored))
         self._checkout(part, order_id, rng)
@@ -295,83 +278,6 @@ class Cashiers:
         self.truth.refund(done, part.id)
         part.till.receipt_shown(asked.order_id)
 
-    # -------------------------------------------------------------- rights
-
-    def _give(self, part: Part, rng: random.Random, event: Event) -> None:
-        """Give a coupon out at the counter, or ask again for one whose code nobody has seen."""
-        waiting = self._gifts(part)
-        if waiting and rng.random() < 0.5:
-            self.ask_gift(part, rng.choice(waiting))
-            return
-        campaigns = [each.id for each in self.stage.table.campaign if each.rule.get("kind") != "automatic"]
-        lent = self._own_rights(part).campaigns
-        campaign = rng.choice(lent if lent and rng.random() < 0.8 else campaigns)
-        self.truth.want(f"g{event.number}", AskedGift(part.id, campaign, rng.choice(shop.MEMBERS)))
-        self.ask_gift(part, f"g{event.number}")
-
-    def _gifts(self, part: Part) -> list[str]:
-        return [request for request, gift in self.truth.gifts.items() if gift.till_id == part.id]
-
-    def ask_gift(self, part: Part, request: str) -> None:
-        """Ask the till for a coupon under an id; the customer has it when the answer is there."""
-        gift = self.truth.gifts[request]
-        campaign, member = gift.campaign_id, gift.member_id
-        done = part.till.give(request, campaign, member)
-        if not isinstance(done, GivenCoupon):
-            self.stage.note(part.id, "give", done.code.value)
-            self.truth.answered(request)
-            return
-        self.stage.note(part.id, "give", "ok")
-        bearer = bool(next(each.rule for each in self.stage.table.campaign if each.id == campaign).get("bearer"))
-        self.truth.given(Promise(done.coupon_id, campaign, member, bearer, done.code), part.id, self.stage.now_ms)
-        self.truth.answered(request)
-
-    def _account(self, rng: random.Random) -> tuple[str, int]:
-        campaigns = self.stage.table.campaign
-        match rng.choice(["stock", "stock", "value", "uses", "budget"]):
-            case "stock":
-                return f"stock:{rng.choice(campaigns).id}", rng.choice([1, 3, 10])
-            case "value":
-                return f"value:{rng.choice(shop.MEMBERS)}", rng.choice([2000, 10000])
-            case "uses":
-                return f"uses:{rng.choice(shop.CARDS)[0]}", rng.choice([1, 2, 5])
-        budgets = [each.id for each in campaigns if "budget" in each.rule] or [campaigns[0].id]
-        return f"budget:{rng.choice(budgets)}", rng.choice([300, 2000])
-
-    def _lease(self, part: Part, rng: random.Random, _event: Event) -> None:
-        account_id, amount = self._account(rng)
-        done = part.till.lease(account_id, amount)
-        kind = account_id.partition(":")[0]
-        self.stage.note(part.id, f"lease {kind}", done.code.value if isinstance(done, Refusal) else "granted")
-
-    def _unlease(self, part: Part, rng: random.Random, _event: Event) -> None:
-        with part.database.read() as conn:
-            rows = conn.exec_driver_sql(
-                "SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN' ORDER BY 1"
-            ).fetchall()
-        if rows:
-            done = part.till.unlease(rng.choice(rows)[0])
-            self.stage.note(part.id, "unlease", "ok" if done is None else done.code.value)
-
-    def _resume(self, part: Part, _rng: random.Random, _event: Event) -> None:
-        for done in part.till.resume_leases():
-            self.stage.note(part.id, "resume", done.code.value if isinstance(done, Refusal) else "granted")
-        for refund in part.till.resume_refunds():
-            self.truth.refund(refund, part.id)
-            part.till.receipt_shown(refund.order_id)
-
-    def _take_home(self, part: Part, rng: random.Random, _event: Event) -> None:
-        if self.truth.promised:
-            done = part.till.take_home(rng.choice(list(self.truth.promised)[-40:]))
-            self.stage.note(part.id, "take_home", done.code.value if isinstance(done, Refusal) else "ok")
-
-    def _return_home(self, part: Part, rng: random.Random, _event: Event) -> None:
-        with part.database.read() as conn:
-            rows = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME' ORDER BY 1").fetchall()
-        if rows:
-            done = part.till.return_home(rng.choice(rows)[0])
-            self.stage.note(part.id, "return_home", "ok" if done is None else done.code.value)
-
     # -------------------------------------------------------------- sync
 
     def _sync(self, part: Part, _rng: random.Random, _event: Event) -> None:
@@ -397,7 +303,7 @@ class Cashiers:
             if each.kind is InterruptedKind.OPEN_HOLD:
                 part.till.cancel(each.order_id)
         self._resume(part, part.line.rng, LAST)
-        for request in self._gifts(part):
+        for request in self.wanted_gifts(part):
             self.ask_gift(part, request)
 
     def give_back(self, part: Part) -> None:
@@ -405,10 +311,13 @@ class Cashiers:
         with part.database.read() as conn:
             accounts = conn.exec_driver_sql("SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN'").fetchall()
             coupons = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME'").fetchall()
-        for (account_id,) in accounts:
-            part.till.unlease(account_id)
-        for (coupon_id,) in coupons:
-            part.till.return_home(coupon_id)
+        if self.stage.closes_day:
+            part.till.close_day()
+        else:
+            for (account_id,) in accounts:
+                part.till.unlease(account_id)
+            for (coupon_id,) in coupons:
+                part.till.return_home(coupon_id)
         self.close(part)
 
     def close(self, part: Part) -> None:
@@ -422,6 +331,12 @@ class Cashiers:
 
 
 LAST = Event(-1, 0, "resume", 0, 0)
+
+
+def _lines(skus: Sequence[str], rng: random.Random) -> tuple[BasketLine, ...]:
+    return tuple(
+        BasketLine(sku, rng.choice([123, 735, 2500]) if sku == "W" else rng.choice([1, 1, 2, 3]) * 1000) for sku in skus
+    )
 
 
 def _tenders(rng: random.Random, payable: int, stored: int) -> tuple[Tender, ...] | None:

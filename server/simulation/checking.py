@@ -1,7 +1,7 @@
 """Hold the books against what physically happened (PROTOCOL 8).
 
-At rest, when all is healed, drained and given back: I6 to I13, with the server's own audit and the tills' ledgers.
-`watching.py` looks all along.
+At rest, when all is healed, drained and given back: I6 to I13, I16 and I17, with the server's own audit and the tills'
+ledgers. `watching.py` looks all along.
 """
 
 from collections import Counter, defaultdict
@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from app.domain.tenders import TenderType
-from app.services.api import PaidOrder
+from app.services.api import PaidOrder, RefundDone
 from app.store import projections
 from server.db import schema
 from server.services.accounts import AVAILABLE, OVER, SPENT
@@ -23,7 +23,7 @@ from server.simulation.truth import Disaster, hold
 
 SOLD = ("PAID", "PARTLY_REFUNDED", "REFUNDED")
 BY_TERMINAL = ("card", "wallet")
-LOST_TILL = frozenset({"ledger_fork", "ledger_rows_lost", "till_damaged"})
+LOST_TILL = frozenset({"ledger_fork", "ledger_rows_lost", "till_damaged", "tail_lost"})
 
 
 class Books:
@@ -78,6 +78,7 @@ def checks(chain: Settled, books: Books, explained: Collection[str] = ()) -> Ite
     yield comparison.refunds
     yield comparison.coupons
     yield comparison.accounts
+    yield comparison.strict
     for part in chain.tills:
         if not comparison.is_lost(part.id):
             yield partial(_till, part, books, comparison)
@@ -92,6 +93,8 @@ class _Comparison:
         self.excess: Counter[str] = Counter()
         """What findings say was used without being there, by account or coupon."""
         for found in books.findings:
+            if found.kind == "double_redemption":
+                self.excess[found.detail["subject"]] += 1
             if found.kind == "overdraft":
                 self.excess[found.detail.get("subject", "")] += found.detail.get("amount", 1)
             if found.kind == "overdraft" and "coupon" in found.detail:
@@ -105,7 +108,8 @@ class _Comparison:
 
     def is_lost(self, till_id: str) -> bool:
         """Tell whether a till's ledger is no longer the server's; headquarters has heard of it then."""
-        return self.disaster(till_id).since_ms is not None and till_id in self.books.lost_tills
+        disaster = self.disaster(till_id)
+        return disaster.since_ms is not None and not disaster.mended and till_id in self.books.lost_tills
 
     def may_be_missing(self, till_id: str, at_ms: int) -> bool:
         """Tell whether what a till did then may be in no book: its disk forgot it, or nobody takes its word any more.
@@ -124,16 +128,27 @@ class _Comparison:
 
     @property
     def any_rolled_back(self) -> bool:
-        """Tell whether any disk was put back to what it was."""
+        """Tell whether any disk was put back to what it was, or is gone."""
         return any(each.since_ms is not None for each in self.truth.disasters.values())
+
+    @property
+    def any_put_back(self) -> bool:
+        """Tell whether any disk was put back to what it was: that till may use again what it has used."""
+        return any(each.since_ms is not None and not each.destroyed for each in self.truth.disasters.values())
 
     # -------------------------------------------------------------- I13
 
     def findings(self, explained: Collection[str]) -> None:
         """There is no finding without a cause."""
         allowed = {"late_payment", "illegal_transition", *explained}
-        if self.any_reclaimed or self.any_rolled_back:
-            allowed |= {"late_use", "overdraft", "lease_mismatch", "home_mismatch", "member_limit"}
+        lost = [found.detail["till"] for found in self.books.findings if found.kind == "lost_till_heard"]
+        hold(self.truth.stranded.issuperset(lost), "I13", f"of {lost} some were never lost")
+        allowed.add("lost_till_heard")
+        if self.any_reclaimed or self.any_put_back:
+            allowed |= {"late_use", "overdraft", "double_redemption", "lease_mismatch", "home_mismatch", "member_limit"}
+        if self.any_put_back:
+            # What it has forgotten it does again, and nobody can know but by that.
+            allowed |= {"duplicate_order", "hold_mismatch"}
         if self.any_rolled_back:
             allowed |= LOST_TILL | {"refund_mismatch", "duplicate_entry", "broken_chain", "duplicate_claim", "no_hold"}
         for found in self.books.findings:
@@ -190,8 +205,12 @@ class _Comparison:
                 unseen = self.may_be_missing(row.till_id, self.disaster(row.till_id).at_ms)
                 ok = row.state == "CANCELLED" or waits or unseen
                 hold(ok, "I7", f"{order_id} is {row.state}, and nobody has its receipt")
-        numbers = [done.receipt.number for done in self.booked.values()]
-        hold(len(numbers) == len(set(numbers)), "I7", "two receipts have one number")
+        # A disk that was put back gives out the numbers anew that it has forgotten: what tells those apart is the hash.
+        marks = [
+            done.receipt.mark if self._forgotten(order_id) else done.receipt.number
+            for order_id, done in self.booked.items()
+        ]
+        hold(len(marks) == len(set(marks)), "I7", "two receipts have one number")
 
     def late_money(self) -> None:
         """Cash that was put aside for an order that is off stands in a finding."""
@@ -265,14 +284,18 @@ class _Comparison:
             (row.state == "USED") == (uses >= 1) or self.any_rolled_back, "I8", f"{row.id} is {row.state}, used {uses}"
         )
         hold(row.state != "FROZEN" or self.any_rolled_back, "I8", f"{row.id} is frozen")
-        hold(row.home is None or self.is_lost(row.home), "I12", f"{row.id} is at home at {row.home}")
+        # Homes of a ledger that is not all there are frozen: what is lost may have used them.
+        disaster = self.disaster(row.home or "")
+        frozen = self.is_lost(row.home or "") or disaster.mended or disaster.destroyed
+        hold(row.home is None or frozen, "I12", f"{row.id} is at home at {row.home}")
         hold(row.state != "EXPIRED" or row.valid_until_at <= self.books.now, "I10", f"{row.id} expired too soon")
         hold(row.state != "REVOKED" or row.id in self.truth.revoked | self.truth.perhaps_revoked, "I10", row.id)
         hold(not known or row.state == "REVOKED", "I10", f"{row.id} was revoked, and is {row.state}")
 
     def accounts(self) -> None:
         """Stock, budgets, uses and balances are what the receipts say; nothing is held, or over without need."""
-        spent = self._spent()
+        refunded = {name: done for name, done in self.truth.refunds.items() if self._is_booked(name, done)}
+        spent = self._spent(self.booked, refunded)
         for account_id, row in self.books.accounts.items():
             lost = self.any_rolled_back
             if lost:
@@ -287,19 +310,37 @@ class _Comparison:
             if kind in ("value", "uses", "stock"):
                 hold(row.over <= self.excess[account_id], "I13", f"{account_id} is over by {row.over}, untold")
 
-    def _spent(self) -> Counter[str]:
-        """Add up what physically was used of each account."""
+    def strict(self) -> None:
+        """Hold I17: nothing revoked, no disk put back, and what was used was there, on disks that are gone as well.
+
+        What nobody told of any more was drawn on rights that are set aside for it.
+        """
+        disasters = self.truth.disasters.values()
+        if not disasters or any(each.reclaimed or not each.destroyed for each in disasters):
+            return
+        # A sale that came too late stands in a finding, with its money, and draws on nothing.
+        receipts = {name: done for name, done in self.truth.receipts.items() if name not in self.books.late}
+        refunds = {name: done for name, done in self.truth.refunds.items() if done.order_id in receipts}
+        spent = self._spent(receipts, refunds)
+        for account_id, row in self.books.accounts.items():
+            if not account_id.startswith("budget:"):
+                gone = row.total + row.over - row.available - row.held - row.reserved
+                hold(spent[account_id] <= gone, "I17", f"{account_id}: {spent[account_id]} were used, {gone} are gone")
+
+    def _is_booked(self, request_id: str, back: RefundDone) -> bool:
+        return request_id in self.books.refunds and back.order_id in self.booked
+
+    def _spent(self, receipts: Mapping[str, PaidOrder], refunds: Mapping[str, RefundDone]) -> Counter[str]:
+        """Add up what these used and gave back of each account."""
         spent = Counter[str]()
-        for done in self.booked.values():
+        for done in receipts.values():
             spent.update(f"uses:{cover.card_id}" for cover in done.quote.covers)
             for stage in done.quote.laid:
                 spent[f"budget:{stage.campaign_id}"] += stage.discount_minor
             for tender in done.tenders:
                 if tender.type is TenderType.STORED_VALUE:
                     spent[f"value:{done.quote.member_id}"] += tender.amount_minor
-        for request_id, back in self.truth.refunds.items():
-            if request_id not in self.books.refunds or back.order_id not in self.booked:
-                continue
+        for back in refunds.values():
             member = self.truth.receipts[back.order_id].quote.member_id
             for card_id, count in back.refund.uses.items():
                 spent[f"uses:{card_id}"] -= count

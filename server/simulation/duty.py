@@ -54,12 +54,18 @@ class OnDuty(Cashiers):
         self.safely(part, "put back", lambda: part.put_back(image))
         self.wake(part)
 
-    def wake(self, part: TillMachine) -> None:
+    def start_anew(self, part: TillMachine, token: str, *, fresh: bool) -> None:
+        """Start a till with a new pass, and let it look whether its ledger is still the server's."""
+        self.wake(part, lambda: part.start_anew(token, fresh=fresh))
+        if part.on:
+            self.safely(part, "rejoin", lambda: self.sync(part))
+
+    def wake(self, part: TillMachine, start: Callable[[], None] | None = None) -> None:
         """Start a till that is off, and answer what it asks."""
         if part.on:
             return
         try:
-            part.start()
+            (start or part.start)()
         except ProcessDied as death:
             part.died()
             self.chain.note(part.id, "wake", f"died {death}")
@@ -70,3 +76,22 @@ class OnDuty(Cashiers):
             self._reboot(part)
             return
         self.safely(part, "wake", lambda: self.clear_up(part))
+
+    # -------------------------------------------------------------- a ledger that is not the server's any more
+
+    def sync(self, part: Part) -> None:
+        """Run a whole session; a till that came with a new pass looks first whether it goes on in a new epoch."""
+        assert isinstance(part, TillMachine), "of this chain"
+        if part.must_rejoin:
+            self._rejoin(part)
+        began_ms = self.chain.now_ms
+        super().sync(part)
+        part.synced_ms = began_ms
+
+    def _rejoin(self, part: TillMachine) -> None:
+        begun = part.rejoin()
+        self.chain.note(part.id, "rejoin", "one ledger" if begun is None else f"{'whole' if begun.whole else 'cut'}")
+        if begun is not None:
+            self.chain.seen["carried"] += begun.carried
+            if part.id in self.truth.disasters:
+                self.truth.disasters[part.id].mended = True

@@ -12,6 +12,7 @@ from server.simulation.office import Office
 from server.simulation.plan import DAY_MS, LONGEST_CUT_MS, SHORTEST_CUT_MS, Event
 
 SKEW_MAX_MS = 9 * DAY_MS
+ASK_AGAIN_MS = 60_000
 
 
 class Faults:
@@ -77,6 +78,15 @@ class Faults:
         target = timedelta(milliseconds=rng.randint(-by_ms, by_ms))
         part.clock.skew(target - part.clock.error)
 
+    # -------------------------------------------------------------- silent tills
+
+    def _strand(self, rng: random.Random, part: TillMachine) -> None:
+        """Let headquarters set aside what a silent till has; it sells on and draws on that, and is found again."""
+        silent_ms = rng.randint(600_000, LONGEST_CUT_MS)
+        self._cut(part, silent_ms)
+        self.chain.timeline.after(rng.randint(0, silent_ms), lambda: self.office.strand(part))
+        self.chain.timeline.after(silent_ms + rng.randint(0, 600_000), lambda: self.office.found(part))
+
     # -------------------------------------------------------------- disasters
 
     def _reclaim(self, rng: random.Random, part: TillMachine) -> None:
@@ -95,6 +105,27 @@ class Faults:
         part.disk.image(image)
         delay_ms = rng.randint(60_000, 3_600_000)
         self.chain.timeline.after(delay_ms, lambda: self._put_back(part, image, since_ms))
+
+    def _new_disk(self, _rng: random.Random, part: TillMachine) -> None:
+        """Destroy a till's disk; a new machine takes its place, with a new pass and an empty file."""
+        if part.id in self.chain.truth.disasters:
+            return
+        disaster = self.chain.truth.disaster(part.id)
+        disaster.since_ms, disaster.at_ms, disaster.destroyed = part.synced_ms, self.chain.timeline.now_ms, True
+        part.cut()
+        self._give_pass(part, fresh=True)
+
+    def _new_pass(self, _rng: random.Random, part: TillMachine) -> None:
+        """Give a till a new pass, whether it needs one or not: with it, it may leave its ledger for a new one."""
+        self._give_pass(part, fresh=False)
+
+    def _give_pass(self, part: TillMachine, *, fresh: bool) -> None:
+        token = self.office.new_pass(part)
+        if token is None:
+            self.chain.timeline.after(ASK_AGAIN_MS, lambda: self._give_pass(part, fresh=fresh))
+            return
+        part.cut()
+        part.strand.do(lambda: self.cashiers.start_anew(part, token, fresh=fresh))
 
     def _put_back(self, part: TillMachine, image: Path, since_ms: int) -> None:
         disaster = self.chain.truth.disaster(part.id)

@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from sqlalchemy import Connection
 
 from app.domain.ports import Ids
+from app.services.epochs import Begun
 from app.services.opening import open_till
 from app.services.till import Till
 from app.store.database import TillDatabase
@@ -33,6 +34,7 @@ from server.scenario.transport import Loop
 from server.services.admission.admission import with_admission
 from server.services.keys import KeyCache
 from server.services.services import Services
+from server.simulation.call import Call
 from server.simulation.disk import Disk
 from server.simulation.network import Line
 from server.simulation.patching import patched
@@ -40,6 +42,7 @@ from server.simulation.terminal import Terminal
 from server.simulation.timeline import Strand, Timeline
 from sync.client import ServerClient
 from sync.engine import SyncEngine
+from sync.enrol import rejoin
 from sync.head_office import ServerHeadOffice
 
 T = TypeVar("T")
@@ -119,14 +122,13 @@ class ServerMachine(httpx.BaseTransport):
             raise httpx.ReadError("the server died", request=request) from None
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
-        request.read()
+        call = Call(request)
         try:
-            answer = await httpx.ASGITransport(self._app).handle_async_request(request)
-            body = await answer.aread()
+            await self._app(call.scope, call.receive, call.send)
+            return call.answer()
         except (Exception, asyncio.CancelledError) as bug:
             self.bugs.append(f"{request.method} {request.url.path}: {type(bug).__name__}: {bug}")
             return httpx.Response(500, text="Internal Server Error", request=request)
-        return httpx.Response(answer.status_code, headers=answer.headers, content=body, request=request)
 
     def run(self, job: Callable[[Services], T]) -> T | None:
         """Run a job of the server's own; None = it is down, or died over it."""
@@ -181,8 +183,14 @@ class TillMachine:
         line: Line,
         terminal: Terminal,
         ids: Ids,
+        blank: Path,
     ) -> None:
         self.disk, self.id, self.store_id = disk, till_id, store_id
+        self._blank = blank
+        self.synced_ms = 0
+        """When the last session began that came to its end: all that happened before is at the server."""
+        self.must_rejoin = False
+        """Whether it came with a new pass, and has not looked yet whether its ledger is still the server's."""
         self._key, self._code_key, self._ids, self._timeline = key, code_key, ids, timeline
         self.line, self.terminal, self.clock = line, terminal, TillClock(timeline.clock)
         self.strand: Strand = timeline.strand(till_id)
@@ -213,6 +221,10 @@ class TillMachine:
         self.engine = SyncEngine(database, self._client, clock=self.clock, rng=random.Random(0))
         return ServerHeadOffice(self._client, self.engine)
 
+    def is_running(self) -> bool:
+        """Tell whether it is on; it may have died meanwhile."""
+        return self.on
+
     def cut(self) -> None:
         """Let the power fail, now; what is under way dies where it waits."""
         if self.on:
@@ -240,6 +252,23 @@ class TillMachine:
         self.disk.put_back(image)
         self.till = self._start()
         self.on = True
+
+    def start_anew(self, token: str, *, fresh: bool) -> None:
+        """Start with a new pass, and where it is `fresh` on a new disk."""
+        self.stop()
+        if fresh:
+            self.disk.replace(self._blank)
+        else:
+            self.disk.restore()
+        self._key, self.must_rejoin = token, True
+        self.till = self._start()
+        self.on = True
+
+    def rejoin(self) -> Begun | None:
+        """Leave a ledger that is not the server's any more for a new one; None = there was nothing to do."""
+        begun = rejoin(self.till, self.engine, self._client)
+        self.must_rejoin = False
+        return begun
 
     def stop(self) -> None:
         """End the till's process."""

@@ -142,6 +142,24 @@ class Office:
         answer = self._order("POST", f"/v1/tills/{part.id}/reclaim", {"reason": "lost"})
         self.desk.note("office", "reclaim", "no answer" if answer is None else "ok")
 
+    def strand(self, part: Part) -> None:
+        """Declare a till lost, and set aside what it may spend."""
+        self.truth.stranded.add(part.id)
+        answer = self._order("POST", f"/v1/tills/{part.id}/strand", {"reason": "silent"})
+        self.desk.note("office", "strand", "no answer" if answer is None else "ok")
+
+    def found(self, part: Part) -> None:
+        """Declare a till found again, lost or not."""
+        answer = self._order("POST", f"/v1/tills/{part.id}/found", {"reason": "it speaks"})
+        self.desk.note("office", "found", "no answer" if answer is None else "ok")
+
+    def new_pass(self, part: Part) -> str | None:
+        """Make a new pass for a till; the ones before are worthless from then on. None = no answer came."""
+        answer = self._order("PUT", f"/v1/tills/{part.id}", {"store": part.store_id})
+        self.desk.note("office", "new_pass", "no answer" if answer is None else "ok")
+        assert not isinstance(answer, Refusal), f"{part.id} stands in a store"
+        return None if answer is None else str(answer["key"])
+
     def jobs(self) -> None:
         """Let the server walk its patrols."""
         self.desk.run_jobs()

@@ -98,6 +98,9 @@ class _Run:
             part.clock.skew(-part.clock.error)
             part.line.cut_until_ms = 0
             part.terminal.silence = 0.0
+        for part in chain.tills:
+            if part.id in chain.truth.stranded:
+                self.office.found(part)
         for request in list(self.office.top_ups):
             self.office.ask_top_up(request)
         for request in self.office.claims:

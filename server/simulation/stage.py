@@ -30,6 +30,13 @@ class Part(Protocol):
         """Return who it is."""
 
     @property
+    def store_id(self) -> str:
+        """Return where it stands."""
+
+    def is_running(self) -> bool:
+        """Tell whether its process runs."""
+
+    @property
     def till(self) -> Till:
         """Return its use cases."""
 
@@ -64,6 +71,10 @@ class Stage(Protocol):
     @property
     def now_ms(self) -> int:
         """Return the true time."""
+
+    @property
+    def closes_day(self) -> bool:
+        """Tell whether a till gives its rights back all at once in the end, or one by one."""
 
     def note(self, who: str, what: str, how: object, *, detail: str = "") -> None:
         """Write down how something ended."""

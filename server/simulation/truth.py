@@ -66,13 +66,16 @@ class Promise:
 class Disaster:
     """Remember what befell a till.
 
-    `since_ms` is when the image was made that its disk was rolled back to, None = it was not; `reclaimed` = its rights
-    were taken back by headquarters, or perhaps were.
+    `since_ms` is when the image was made that its disk was rolled back to, or when it last told everything before its
+    disk was `destroyed`; None = neither befell it. `reclaimed` = its rights were taken back by headquarters, or perhaps
+    were. `mended` = it came with a new pass since, and carried over what it had.
     """
 
     since_ms: int | None = None
     at_ms: int = 0
     reclaimed: bool = False
+    destroyed: bool = False
+    mended: bool = False
 
 
 @dataclass
@@ -81,8 +84,9 @@ class Truth:
 
     `till_of` and `paid_at_ms` say where and when a receipt was handed out, `order_till` where an order was begun.
     `late_cash` is money that was put aside for an order that was off; `unsure` are orders whose till died, or had
-    a full disk, with cash for them on the counter. `put_in` is what was put on accounts from outside. `baskets` wait
-    for payment, `asked` holds every refund that was asked for, `gifts` those that wait for an answer.
+    a full disk, with cash for them on the counter. `put_in` is what was put on accounts from outside. `stranded` are
+    tills that headquarters declared lost, or perhaps did: by itself that loses nothing. `baskets` wait for payment,
+    `asked` holds every refund that was asked for, `gifts` those that wait for an answer.
     """
 
     baskets: dict[str, Basket] = field(default_factory=dict)
@@ -102,6 +106,7 @@ class Truth:
     perhaps_revoked: set[str] = field(default_factory=set)
     put_in: Counter[str] = field(default_factory=Counter)
     disasters: dict[str, Disaster] = field(default_factory=dict)
+    stranded: set[str] = field(default_factory=set)
 
     def lay(self, order_id: str, basket: Basket) -> None:
         """Put a basket on the counter; another one under the same id takes its place."""
@@ -146,15 +151,20 @@ class Truth:
         hold(same, "I7", f"another answer to {done.request_id}")
         self.refund_till[done.request_id] = till_id
 
-    def promise(self, promise: Promise) -> None:
-        """Promise a coupon; the same again is the same."""
-        first = self.promised.setdefault(promise.coupon_id, promise)
-        hold(first == promise, "I10", f"{promise.coupon_id} was promised to somebody else")
+    def promise(self, promise: Promise, *, till_id: str = "", now_ms: int = 0) -> None:
+        """Promise a coupon; the same again is the same, but at a till whose disk has forgotten that it gave it out.
 
-    def given(self, promise: Promise, till_id: str, now_ms: int) -> None:
-        """Hand a coupon over at a counter."""
-        self.promise(promise)
-        self.given_at.setdefault(promise.coupon_id, (till_id, now_ms))
+        `till_id` is where it was given out, "" = by the server.
+        """
+        first = self.promised.setdefault(promise.coupon_id, promise)
+        if first != promise:
+            by, at_ms = self.given_at.get(promise.coupon_id, ("", 0))
+            since_ms = self.disaster_of(till_id).since_ms
+            forgotten = by == till_id and since_ms is not None and at_ms >= since_ms
+            hold(forgotten, "I10", f"{promise.coupon_id} was promised to somebody else")
+            self.promised[promise.coupon_id] = promise
+        if till_id:
+            self.given_at.setdefault(promise.coupon_id, (till_id, now_ms))
 
     def late(self, order_id: str, cash_minor: int) -> None:
         """Put cash aside for an order that is off."""

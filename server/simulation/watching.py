@@ -17,7 +17,9 @@ _UNEQUAL = (
 )
 _LEASED = (
     "SELECT id FROM account WHERE leased <> coalesce((SELECT sum(qty - used) FROM lease "
-    "WHERE account_id = account.id AND state = 'OPEN'), 0)"
+    "WHERE account_id = account.id AND state = 'OPEN' AND stranded_at IS NULL), 0) "
+    "OR stranded <> coalesce((SELECT sum(qty - used) FROM lease "
+    "WHERE account_id = account.id AND state = 'OPEN' AND stranded_at IS NOT NULL), 0)"
 )
 _LEDGERS = (
     "SELECT t.id, t.epoch, t.acked_seq, count(e.seq), coalesce(max(e.seq), 0) FROM till t "
@@ -33,7 +35,7 @@ class BooksWatch:
     """Hold I1, I2 and I5, which the server's own books show at any moment; remember what was acknowledged."""
 
     def __init__(self) -> None:
-        self._acked: dict[str, int] = {}
+        self._acked: dict[str, tuple[int, int]] = {}
 
     def look(self, rows: Rows) -> None:
         """Raise Broken for the first that does not hold."""
@@ -43,8 +45,9 @@ class BooksWatch:
             raise Broken("I2", f"{account_id}: leased is not what its leases have left")
         for till_id, epoch, acked, count, last in rows(_LEDGERS):
             hold(acked == count == last, "I5", f"{till_id}/{epoch}: acked {acked}, {count} entries up to {last}")
-            hold(acked >= self._acked.get(till_id, 0), "I5", f"{till_id}: {acked} is less than it was")
-            self._acked[till_id] = acked
+            before = self._acked.get(till_id, (0, 0))
+            hold((epoch, acked) >= before, "I5", f"{till_id}: {epoch}/{acked} is less than it was")
+            self._acked[till_id] = (epoch, acked)
 
 
 class Watch:

@@ -35,13 +35,13 @@ from tests.bench.real_till import NoTerminal
 from ui.running_till import Joined, RunningTill, TillPass, open_running_till
 
 ENTRIES, PRODUCTS = 200, 1_000
-WARM_UP = 2
+WARM_UP = 1
 TILL_ID, STORE_ID = "S1", "bench"
 
 
 def run(quick: bool) -> dict[str, float]:
     """Return `over_bare_insert` and what it is made of."""
-    rounds = WARM_UP + (4 if quick else 40)
+    rounds = WARM_UP + (2 if quick else 40)
     with tempfile.TemporaryDirectory(prefix="pawtill-bench-") as name:
         folder = Path(name)
         granted = found_chain(folder / "server")

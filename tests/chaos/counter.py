@@ -15,8 +15,6 @@ from app.services.till import Till
 from app.store.database import TillDatabase
 from cli.till_folder import TILL_FILE, find_pass
 from server.simulation.cashier import Cashiers
-from server.simulation.plan import AT_TILL, Event
-from server.simulation.stage import Part
 from server.simulation.terminal import Charge, Terminal
 from sync.engine import SyncEngine
 from tests.chaos.journal import SUFFIX, Follower, Journal
@@ -24,7 +22,6 @@ from tests.chaos.memory import WrittenTruth
 from tests.chaos.world import Ground
 from ui.running_till import RunningTill, open_running_till
 
-WEIGHTS = {**AT_TILL, "renew": 6, "close_day": 1}
 SILENCE = 0.05
 HASTE = 100
 """How much quicker a customer is at the terminal than in the simulator."""
@@ -93,6 +90,17 @@ class Counter:
         return self.running.till.till_id
 
     @property
+    def store_id(self) -> str:
+        """Return where it stands."""
+        view = self.running.till.chain()
+        assert view is not None, "it has synced"
+        return view.store_id
+
+    def is_running(self) -> bool:
+        """Tell that it does: here whoever is killed does nothing any more."""
+        return True
+
+    @property
     def till(self) -> Till:
         """Return its use cases."""
         return self.running.till
@@ -126,13 +134,18 @@ class Place:
     """Be what a cashier sees of the chain; `diary` gets a line for each thing, for people."""
 
     def __init__(self, ground: Ground, truth: WrittenTruth, diary: Callable[[str], object]) -> None:
-        self.truth, self.table, self._diary = truth, ground.table(), diary
+        self.truth, self.table, self._ground, self._diary = truth, ground.table(), ground, diary
         self.seen: Count[str] = Count()
 
     @property
     def now_ms(self) -> int:
         """Return the machine's time."""
         return time.time_ns() // 1_000_000
+
+    @property
+    def closes_day(self) -> bool:
+        """Tell whether a till gives its rights back all at once in the end, or one by one."""
+        return self._ground.seed % 2 == 1
 
     def note(self, who: str, what: str, how: object, *, detail: str = "") -> None:
         """Write down how something ended."""
@@ -149,12 +162,3 @@ class Staff(Cashiers):
         self.truth.count_money(order_id)
         super()._or_unsure(order_id, do)
         self.truth.counted(order_id)
-
-    def _renew(self, part: Part, _rng: random.Random, _event: Event) -> None:
-        part.engine.run_once()
-        done = part.till.renew_rights()
-        self.stage.note(part.id, "renew", "ok" if done.granted or done.closed or done.brought else "nothing")
-
-    def _close_day(self, part: Part, _rng: random.Random, _event: Event) -> None:
-        done = part.till.close_day()
-        self.stage.note(part.id, "close_day", "given back" if done.closed or done.returned else "nothing")

@@ -100,13 +100,10 @@ class WrittenTruth(Truth):
         self.journal.add("refund", till=till_id, **_write_refund(done))
         super().refund(done, till_id)
 
-    def promise(self, promise: Promise) -> None:
-        self.journal.add("promise", promise=_PROMISE.dump_python(promise, mode="json"))
-        super().promise(promise)
-
-    def given(self, promise: Promise, till_id: str, now_ms: int) -> None:
-        self.journal.add("given", promise=_PROMISE.dump_python(promise, mode="json"), till=till_id, now_ms=now_ms)
-        super().given(promise, till_id, now_ms)
+    def promise(self, promise: Promise, *, till_id: str = "", now_ms: int = 0) -> None:
+        told = _PROMISE.dump_python(promise, mode="json")
+        self.journal.add("promise", promise=told, till=till_id, now_ms=now_ms)
+        super().promise(promise, till_id=till_id, now_ms=now_ms)
 
     def late(self, order_id: str, cash_minor: int) -> None:
         if cash_minor:
@@ -181,10 +178,9 @@ def _read_refund(line: Line) -> RefundDone:
     )
 
 
-def _given(truth: WrittenTruth, line: Line) -> None:
+def _promise(truth: WrittenTruth, line: Line) -> None:
     promise = _PROMISE.validate_python(line["promise"])
-    Truth.promise(truth, promise)
-    truth.given_at.setdefault(promise.coupon_id, (line["till"], line["now_ms"]))
+    Truth.promise(truth, promise, till_id=line["till"], now_ms=line["now_ms"])
 
 
 def _answered(truth: WrittenTruth, line: Line) -> None:
@@ -203,8 +199,7 @@ _TAKE: dict[str, _Take] = {
     "answered": _answered,
     "receipt": lambda truth, line: Truth.receipt(truth, _read_sale(line), line["till"], line["now_ms"]),
     "refund": lambda truth, line: Truth.refund(truth, _read_refund(line), line["till"]),
-    "promise": lambda truth, line: Truth.promise(truth, _PROMISE.validate_python(line["promise"])),
-    "given": _given,
+    "promise": _promise,
     "late": lambda truth, line: Truth.late(truth, line["order"], line["minor"]),
     "doubt": lambda truth, line: Truth.doubt(truth, line["order"]),
     "paid in": lambda truth, line: Truth.pay_in(truth, line["account"], line["amount"]),

@@ -10,9 +10,9 @@ import threading
 import time
 
 from server import logs
-from server.simulation.plan import Event
+from server.simulation.plan import AT_TILL, Event
 from server.simulation.truth import Broken
-from tests.chaos.counter import WEIGHTS, Counter, Place, Staff, open_counter
+from tests.chaos.counter import Counter, Place, Staff, open_counter
 from tests.chaos.journal import Follower
 from tests.chaos.memory import WrittenTruth
 from tests.chaos.weakened_till import WEAKENED
@@ -63,7 +63,7 @@ def _serve(ground: Ground, staff: Staff, counter: Counter, number: int) -> None:
     while True:
         number += 1
         staff.truth.follow()
-        what = chance.choice(ground.acts) if ground.acts else chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        what = chance.choice(ground.acts) if ground.acts else chance.choices(list(AT_TILL), list(AT_TILL.values()))[0]
         try:
             staff.begin(counter, Event(number, 0, what, 0, chance.getrandbits(32)))
         except Broken as broken:

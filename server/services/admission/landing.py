@@ -25,7 +25,7 @@ from server.services.services import Services
 from server.stock import scripts
 from server.stock.door import Door, Event
 from server.stock.scripts import Call, End, Fault, Keys
-from server.stock.trouble import StockTrouble
+from server.stock.trouble import StockDamaged, StockTrouble
 
 BATCH_MAX = 256
 """Claims in one job; the writer puts several jobs into one commit."""
@@ -62,11 +62,16 @@ class Claimed:
 
 
 def read_event(keys: Keys, entry: str, event: Event) -> Claimed:
-    """Make of a reservation's event what is to land."""
-    told = json.loads(event["event"])
-    token = f"{event['gen']}/{entry}"
-    wanted = Wanted(request_id(event["request"]), keys.campaign_id, event["member"], told["source"], reservation=token)
-    return Claimed(wanted, Ticket(keys, int(event["gen"]), event["request"], token))
+    """Make of a reservation's event what is to land; raises StockDamaged for one that no claim left."""
+    try:
+        source = json.loads(event.text)["source"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise StockDamaged("a reservation without its source") from error
+    if not isinstance(source, str) or "\0" in f"{event.request}{event.member}{source}":
+        raise StockDamaged("a reservation that no claim can have left")
+    token = f"{event.generation}/{entry}"
+    wanted = Wanted(request_id(event.request), keys.campaign_id, event.member, source, reservation=token)
+    return Claimed(wanted, Ticket(keys, event.generation, event.request, token))
 
 
 @lru_cache(1024)

@@ -102,6 +102,7 @@ def test_a_claimant_whom_redis_forgot_gets_no_coupon_behind_a_refusal(office: Re
     office.headquarters.campaign(arbiter="redis", stock=1)
     _reserve(office, office.now_ms)
     [(entry, event)] = _door(office).events("c1")
+    assert event is not None
     forgotten = read_event(_door(office).keys("c1"), entry, event)
     _door(office).unguarded.client.delete(*_door(office).unguarded.client.keys(f"{office.prefix}*"))
     assert _generations(office).rebuild("c1", "test")
@@ -322,7 +323,7 @@ def test_a_redis_that_was_out_of_reach_for_a_moment_is_not_told_to_be_away_for_e
         raise StockUnreachable("no answer")
 
     with monkeypatch.context() as broken:
-        broken.setattr(_door(office).scripts, "run_all", away)
+        broken.setattr(_door(office).scripts, "run_each", away)
         drain_reservations(office.services)
     assert _state() == "down"
 
