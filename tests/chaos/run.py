@@ -14,12 +14,14 @@ from sqlalchemy.exc import OperationalError
 from server.simulation.truth import Broken
 from server.simulation.watching import BooksWatch
 from tests.chaos.disturber import Disturber
+from tests.chaos.journal import SUFFIX
 from tests.chaos.parts import Chaos, open_chaos
 from tests.chaos.verdict import Forgery, Verdict, books_of, judge
 from tests.chaos.world import Ground
 
 STRIKE_EVERY_S = 1.3
 LOOK_EVERY_S = 3.0
+PATIENCE_S = 60.0
 
 
 @dataclass
@@ -36,7 +38,8 @@ class Asked:
     """Say what to run: how long, from which seed, with what; `only` = these faults in this order, () = by chance.
 
     `large`: two server processes on PostgreSQL with Redis, else one on SQLite. `weak_server` and `weak_till` name
-    guards that are taken out, for controls. `acts` is all that is done at tills, () = of every kind.
+    guards that are taken out, for controls. `acts` is all that is done at tills, () = of every kind. It goes on until
+    there are `sales`, and a claim, however slow the machine.
     """
 
     folder: Path
@@ -45,6 +48,7 @@ class Asked:
     tills: int = 8
     pace_s: float = 0.4
     large: bool = True
+    sales: int = 0
     only: Sequence[str] = ()
     acts: tuple[str, ...] = ()
     weak_server: tuple[str, ...] = ()
@@ -81,7 +85,10 @@ def _strike(asked: Asked, chaos: Chaos, disturber: Disturber, watched: list[str]
     began_s = time.monotonic()
     due_s, look_s = began_s, began_s
     plan = list(asked.only)
-    while (now_s := time.monotonic()) < began_s + asked.seconds:
+    until_s = began_s + asked.seconds
+    while (now_s := time.monotonic()) < until_s or (
+        now_s < until_s + PATIENCE_S and (plan or not _enough(asked, chaos))
+    ):
         for till in chaos.tills:
             if not till.lock.locked() and not till.runs:
                 till.start()
@@ -97,6 +104,12 @@ def _strike(asked: Asked, chaos: Chaos, disturber: Disturber, watched: list[str]
             look_s = now_s + LOOK_EVERY_S
             _look(chaos, watch, watched)
         time.sleep(0.05)
+
+
+def _enough(asked: Asked, chaos: Chaos) -> bool:
+    """Tell whether so much has happened that something can be seen."""
+    told = "".join(path.read_text("utf-8") for path in chaos.ground.journals.glob(f"*{SUFFIX}"))
+    return told.count('"what": "receipt"') >= asked.sales and (not asked.sales or '"what": "promise"' in told)
 
 
 def _look(chaos: Chaos, watch: BooksWatch, watched: list[str]) -> None:

@@ -37,7 +37,7 @@ def _pay_in_more(truth: Truth) -> None:
 
 def test_tills_and_a_server_are_killed_and_a_line_is_cut_while_they_sell(tmp_path: Path) -> None:
     faults = ("till killed", "line cut", "server killed")
-    asked = Asked(tmp_path, seconds=3, tills=2, pace_s=0.05, large=False, only=faults)
+    asked = Asked(tmp_path, seconds=2, tills=2, pace_s=0.05, sales=3, large=False, only=faults)
     forgeries = (_sell_what_nobody_sold, _lose_a_receipt, _lose_a_coupon, _pay_in_more)
 
     outcome = play(asked, forgeries)

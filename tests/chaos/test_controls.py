@@ -20,7 +20,9 @@ pytestmark = [
 
 
 def _asked(folder: Path, *faults: str, server: tuple[str, ...] = (), till: tuple[str, ...] = ()) -> Asked:
-    return Asked(folder, seconds=8, tills=2, pace_s=0.05, large=False, only=faults, weak_server=server, weak_till=till)
+    return Asked(
+        folder, seconds=8, tills=2, pace_s=0.05, sales=3, large=False, only=faults, weak_server=server, weak_till=till
+    )
 
 
 def test_a_till_that_forgets_its_outbox_loses_sales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
