@@ -54,13 +54,16 @@ SYSTEM = Actor("system", "")
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Tell what one grant took of a campaign that is admitted by Redis: pairs of request and member, a coupon each.
+    """Tell what one change took of a campaign that may be admitted by Redis: a grant, or a lease that moved.
 
-    `version` is the place in the feed right behind it. Told to Redis after the commit; its own reservations excepted.
+    `version` is the place in the feed right behind it. `units` are coupons that came back to the stock, below 0: that
+    left it. `grants` are pairs of request and member, a coupon each; those that a till gives out left the stock when
+    they were lent. Told to Redis after the commit; its own reservations excepted.
     """
 
     campaign_id: str
     version: int
+    units: int
     grants: Sequence[tuple[str, str]]
 
 

@@ -21,7 +21,7 @@ from server.db import schema
 from server.db.bulk import BulkInsert, Present
 from server.services import accounts, feed, feed_records, rights, risk, sharing
 from server.services.answers import Answer, ok, refused
-from server.services.context import Context
+from server.services.context import Context, Taken
 from server.services.entries import LeaseCloseBody
 from server.services.grants import CODES_AT_ONCE
 from server.services.idempotency import once
@@ -109,7 +109,7 @@ def _lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
         return refused(refuse(_NOTHING_LEFT[found.kind], account=asked.account_id))
     assert ctx.actor.till_id is not None, "a till asks for itself"
     epoch = conn.execute(_TILL, {"of": ctx.actor.till_id}).one().epoch
-    open_lease(conn, ctx, asked, amount=amount, till_id=ctx.actor.till_id, epoch=epoch)
+    open_lease(conn, ctx, asked, amount=amount, drawn=amount, till_id=ctx.actor.till_id, epoch=epoch)
     coupons = _mint(conn, ctx, asked.lease_id, rule=rule, count=amount) if rule and found.kind == accounts.STOCK else []
     return ok(lease=asked.lease_id, account=asked.account_id, amount=amount, coupons=coupons)
 
@@ -143,8 +143,10 @@ def _campaign_rule(conn: Connection, ctx: Context, found: accounts.Account) -> R
     return rule
 
 
-def open_lease(conn: Connection, ctx: Context, asked: Asked, *, amount: int, till_id: str, epoch: int) -> None:
-    """Write a lease of `amount`, which sits in `leased` already, and tell of it."""
+def open_lease(
+    conn: Connection, ctx: Context, asked: Asked, *, amount: int, drawn: int, till_id: str, epoch: int
+) -> None:
+    """Write a lease of `amount`, which sits in `leased` already (`drawn` of it was available), and tell of it."""
     conn.execute(
         insert(schema.lease).values(
             id=asked.lease_id,
@@ -156,15 +158,23 @@ def open_lease(conn: Connection, ctx: Context, asked: Asked, *, amount: int, til
             granted_at=ctx.now,
         )
     )
-    moved(conn, ctx, asked.lease_id, account_id=asked.account_id)
+    moved(conn, ctx, asked.lease_id, account_id=asked.account_id, units=-drawn)
 
 
-def moved(conn: Connection, ctx: Context, lease_id: str, *, account_id: str) -> None:
-    """Tell the tills, and Redis where a stock has changed, that a lease did."""
+def moved(
+    conn: Connection,
+    ctx: Context,
+    lease_id: str,
+    *,
+    account_id: str,
+    units: int,
+    grants: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Tell the tills that a lease did something, and Redis what became of a stock by that (`Taken`)."""
     feed.touch(conn, [(feed_records.LEASE, lease_id), *rights.account_records([account_id])])
     kind, _, owner = account_id.partition(":")
-    if kind == accounts.STOCK:
-        ctx.changed.append(owner)
+    if kind == accounts.STOCK and (units or grants):
+        ctx.taken.append(Taken(owner, feed.head(conn), units, grants))
 
 
 def _mint(conn: Connection, ctx: Context, lease_id: str, *, rule: Rule, count: int) -> list[dict[str, str]]:
@@ -235,7 +245,7 @@ def strand(conn: Connection, ctx: Context, row: Row[Any]) -> None:
     fence = (lease.c.id == row.id, lease.c.state == OPEN, lease.c.used == row.used, lease.c.stranded_at.is_(None))
     if conn.execute(update(lease).where(*fence).values(stranded_at=ctx.now)).rowcount != 1:
         raise rights.LostRace(f"lease {row.id} moved meanwhile")
-    moved(conn, ctx, row.id, account_id=row.account_id)
+    moved(conn, ctx, row.id, account_id=row.account_id, units=0)
 
 
 def use(conn: Connection, lease_id: str, amount: int) -> None:
@@ -265,6 +275,7 @@ def judge_close(conn: Connection, ctx: Context, told: Told, *, body: LeaseCloseB
 def take_back(conn: Connection, ctx: Context, row: Row[Any], *, state: str) -> int:
     """End an open lease and make what is left of it available, an overdraft first; returns how much that was."""
     left: int = row.qty - row.used
+    paid_back = 0
     if left:
         back = accounts.Move(
             f"{state.lower()}:{row.id}",
@@ -278,7 +289,9 @@ def take_back(conn: Connection, ctx: Context, row: Row[Any], *, state: str) -> i
         done = accounts.post(conn, back, ctx.now)
         assert done, "what a lease has left sits where it was put"
         net = f"net:{back.transfer_id}"
-        accounts.pay_back_overdraft(conn, net, account_id=row.account_id, reason="overdraft paid back", now=ctx.now)
+        paid_back = accounts.pay_back_overdraft(
+            conn, net, account_id=row.account_id, reason="overdraft paid back", now=ctx.now
+        )
         if row.account_id.startswith(f"{accounts.RISK}:"):
             risk.trim(conn, ctx, row.account_id)
     lease = schema.lease
@@ -289,7 +302,7 @@ def take_back(conn: Connection, ctx: Context, row: Row[Any], *, state: str) -> i
     )
     if ended.rowcount != 1:
         raise rights.LostRace(f"lease {row.id} moved meanwhile")
-    moved(conn, ctx, row.id, account_id=row.account_id)
+    moved(conn, ctx, row.id, account_id=row.account_id, units=left - paid_back)
     return left
 
 

@@ -6,8 +6,7 @@ and is no violation; the books are held against the truth for that.
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from app.domain.basket import Cover
 from app.domain.refunds import RefundLine
@@ -23,7 +22,6 @@ from app.services.api import (
     PaymentPending,
     RefundDone,
 )
-from app.services.epochs import Begun
 from app.services.paying import paid_order
 from app.services.ports import Busy, Offline
 from app.store import orders
@@ -31,117 +29,47 @@ from app.store.errors import StoreError
 from app.store.orders import OrderRow
 from server.scenario.crash import ProcessDied
 from server.simulation import shop
-from server.simulation.chain import Chain
 from server.simulation.lending import Lending, OwnRights
-from server.simulation.machines import TillMachine
 from server.simulation.plan import Event
-from server.simulation.truth import hold
+from server.simulation.stage import Part
+from server.simulation.truth import AskedRefund, Basket, hold
 from sync.hello import SyncStopped
 
 Outcome = PaidOrder | Cancelled | PaymentPending | Refusal
-REBOOT_MS = (5_000, 120_000)
 ASKS_FIRST = frozenset({"lease", "take_home", "renew"})
 """What is done while the line is good, or not at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Basket:
-    """Remember an order that is not paid: at which till, what is on the counter, how much of it from stored value."""
-
-    till_id: str
-    request: BasketRequest
-    stored_minor: int
-
-
 class Cashiers(Lending):
-    """Act at every till of a chain. `baskets` wait for payment, `asked` and `gifts` for an answer that is known."""
-
-    def __init__(self, chain: Chain) -> None:
-        super().__init__(chain)
-        self.baskets: dict[str, Basket] = {}
-        self.asked: dict[str, tuple[str, str, tuple[RefundLine, ...] | None]] = {}
+    """Act at every till of a chain."""
 
     # -------------------------------------------------------------- one thing at a time
 
-    def act(self, part: TillMachine, event: Event) -> None:
-        """Let somebody do something at a till, behind what is under way there."""
-        part.strand.do(lambda: self._begin(part, event))
-
-    def _begin(self, part: TillMachine, event: Event) -> None:
-        if not part.on:
-            self.chain.note(part.id, event.what, "the till is off")
-            return
+    def begin(self, part: Part, event: Event) -> None:
+        """Do what an event says at a till, now."""
         rng = random.Random(event.seed)
         part.line.rng = part.terminal.rng = rng
         if event.what in ASKS_FIRST and not part.engine.status.online and rng.random() < 0.7:
             # In a shop the background sync has tried again by now.
             self.safely(part, "sync", lambda: self.sync(part))
-        do: Callable[[TillMachine, random.Random, Event], None] = getattr(self, f"_{event.what}")
+        do: Callable[[Part, random.Random, Event], None] = getattr(self, f"_{event.what}")
         if part.is_running():
             self.safely(part, event.what, lambda: do(part, rng, event))
 
-    def safely(self, part: TillMachine, what: str, do: Callable[[], None]) -> bool:
+    def safely(self, part: Part, what: str, do: Callable[[], None]) -> bool:
         """Do it; returns whether it came to its end."""
         try:
             do()
-        except ProcessDied as death:
-            part.died()
-            self.chain.note(part.id, what, f"died {death}")
-            self._reboot(part)
         except (Offline, Busy, StoreError) as trouble:
             why = f" {trouble}" if isinstance(trouble, Offline) else ""
-            self.chain.note(part.id, what, f"{type(trouble).__name__}{why}")
-        else:
-            return True
-        return False
+            self.stage.note(part.id, what, f"{type(trouble).__name__}{why}")
+            return False
+        return True
 
-    def _reboot(self, part: TillMachine) -> None:
-        self.wake_later(part, part.line.rng.randint(*REBOOT_MS))
-
-    def wake_later(self, part: TillMachine, delay_ms: int) -> None:
-        """Start a till again some time later."""
-        self.chain.timeline.after(delay_ms, lambda: part.strand.do(lambda: self.wake(part)))
-
-    def put_back(self, part: TillMachine, image: Path) -> None:
-        """Start a till on an older image of its disk."""
-        self.safely(part, "put back", lambda: part.put_back(image))
-        self.wake(part)
-
-    def start_anew(self, part: TillMachine, token: str, *, fresh: bool) -> None:
-        """Start a till with a new pass, and let it look whether its ledger is still the server's."""
-        part.died()  # Somebody may have switched it on meanwhile.
-        self.wake(part, lambda: part.start_anew(token, fresh=fresh))
-        if part.on:
-            self.safely(part, "rejoin", lambda: self.sync(part))
-
-    def damage(self, part: TillMachine, token: str, seed: int) -> None:
-        """Let a till find its file damaged; it is recovered when it starts, as soon as the server answers."""
-        part.died()
-        part.damage(token, random.Random(seed))
-        part.recovered = lambda begun: self._begun(part, "recover", begun)
-        self.wake(part)
-
-    def wake(self, part: TillMachine, start: Callable[[], None] | None = None) -> None:
-        """Start a till that is off, and answer what it asks."""
-        if part.on:
-            return
-        try:
-            (start or part.start)()
-        except ProcessDied as death:
-            part.died()
-            self.chain.note(part.id, "wake", f"died {death}")
-            self._reboot(part)
-            return
-        except (Offline, Busy, StoreError) as trouble:
-            self.chain.note(part.id, "wake", type(trouble).__name__)
-            self._reboot(part)
-            return
-        self.safely(part, "wake", lambda: self.clear_up(part))
-
-    def clear_up(self, part: TillMachine) -> None:
+    def clear_up(self, part: Part) -> None:
         """Bring to an end what a restart found half done."""
         for each in part.till.interrupted():
-            self.chain.note(part.id, "interrupted", each.kind.value)
+            self.stage.note(part.id, "interrupted", each.kind.value)
             if each.kind is InterruptedKind.RECEIPT_NOT_SHOWN:
                 row = self.row(part, each.order_id)
                 assert row is not None
@@ -153,7 +81,7 @@ class Cashiers(Lending):
 
     # -------------------------------------------------------------- selling
 
-    def _basket(self, part: TillMachine, rng: random.Random) -> BasketRequest:
+    def _basket(self, part: Part, rng: random.Random) -> BasketRequest:
         own = self.own_rights(part)
         if own.any and rng.random() < 0.7:
             return self._own_basket(own, rng)
@@ -182,7 +110,7 @@ class Cashiers(Lending):
         lines = (BasketLine(sku, 1000), *_lines(skus, rng))
         return BasketRequest(member, lines, covers=(Cover(card, 1),), promotions=promotions)
 
-    def _coupons(self, part: TillMachine, rng: random.Random, member: str | None) -> tuple[str, ...]:
+    def _coupons(self, part: Part, rng: random.Random, member: str | None) -> tuple[str, ...]:
         """Choose coupons that the customer has on the phone; now and then one that is somebody else's, or used."""
         if rng.random() < 0.45:
             return ()
@@ -195,16 +123,16 @@ class Cashiers(Lending):
             use.append(rng.choice(list(self.truth.promised)))
         return tuple(dict.fromkeys(use))
 
-    def _sell(self, part: TillMachine, rng: random.Random, event: Event) -> None:
+    def _sell(self, part: Part, rng: random.Random, event: Event) -> None:
         request = self._basket(part, rng)
         priced = part.till.quote(request)
         if isinstance(priced, Refusal):
-            self.chain.note(part.id, "quote", priced.code.value)
+            self.stage.note(part.id, "quote", priced.code.value)
             return
         if priced.refused:
             # The cashier takes out what does not apply, and goes on.
             for name, reason in priced.refused.items():
-                self.chain.note(part.id, "quote", f"{'coupon' if name in request.use else 'card'} {reason.code.value}")
+                self.stage.note(part.id, "quote", f"{'coupon' if name in request.use else 'card'} {reason.code.value}")
             use = tuple(name for name in request.use if name not in priced.refused)
             covers = tuple(cover for cover in request.covers if cover.card_id not in priced.refused)
             request = replace(request, use=use, covers=covers)
@@ -216,54 +144,53 @@ class Cashiers(Lending):
             stored = rng.choice([priced.payable_minor, rng.randint(1, priced.payable_minor)])
             stored = min(stored, lent_minor or stored)
         order_id = f"o{event.number}"
-        self.baskets[order_id] = Basket(part.id, request, stored)
-        self.truth.order_till[order_id] = part.id
+        self.truth.lay(order_id, Basket(part.id, request, stored))
         self._checkout(part, order_id, rng)
 
-    def _checkout(self, part: TillMachine, order_id: str, rng: random.Random) -> None:
-        basket = self.baskets[order_id]
+    def _checkout(self, part: Part, order_id: str, rng: random.Random) -> None:
+        basket = self.truth.baskets[order_id]
         opened = part.till.checkout(order_id, basket.request, stored_value_minor=basket.stored_minor)
         if not isinstance(opened, OpenOrder):
-            self.chain.note(part.id, "checkout", opened.code.value)
+            self.stage.note(part.id, "checkout", opened.code.value)
             return
         row = self.row(part, order_id)
         own = "own rights" if row is not None and row.rights else "no rights"
-        self.chain.note(part.id, "checkout", f"{opened.state} {'held' if opened.held else own}")
+        self.stage.note(part.id, "checkout", f"{opened.state} {'held' if opened.held else own}")
         what = rng.random()
         if what < 0.08:
             part.till.park(order_id)
         elif what < 0.85:
             self._take_money(part, order_id, rng)
 
-    def _checkout_again(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _checkout_again(self, part: Part, rng: random.Random, _event: Event) -> None:
         order_id = self._one_of(part, rng)
         if order_id is None:
             return
         row = self.row(part, order_id)
         if (row is None or row.state == "CANCELLED") and rng.random() < 0.3:
-            self.baskets[order_id] = Basket(part.id, self._basket(part, rng), 0)
+            self.truth.lay(order_id, Basket(part.id, self._basket(part, rng), 0))
         self._checkout(part, order_id, rng)
 
-    def _one_of(self, part: TillMachine, rng: random.Random) -> str | None:
+    def _one_of(self, part: Part, rng: random.Random) -> str | None:
         """Choose one of the last orders that wait at this till."""
-        mine = [order_id for order_id, basket in self.baskets.items() if basket.till_id == part.id][-12:]
+        mine = [order_id for order_id, basket in self.truth.baskets.items() if basket.till_id == part.id][-12:]
         return rng.choice(mine) if mine else None
 
-    def row(self, part: TillMachine, order_id: str) -> OrderRow | None:
+    def row(self, part: Part, order_id: str) -> OrderRow | None:
         """Return the order as the till has it."""
         with part.database.read() as conn:
             return orders.get(conn, order_id)
 
-    def _pay(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _pay(self, part: Part, rng: random.Random, _event: Event) -> None:
         order_id = self._one_of(part, rng)
         if order_id is not None:
             self._take_money(part, order_id, rng)
 
-    def _take_money(self, part: TillMachine, order_id: str, rng: random.Random) -> None:
+    def _take_money(self, part: Part, order_id: str, rng: random.Random) -> None:
         row = self.row(part, order_id)
         if row is None or row.quote is None:
             return
-        tenders = _tenders(rng, row.quote["payable_minor"], self.baskets[order_id].stored_minor)
+        tenders = _tenders(rng, row.quote["payable_minor"], self.truth.baskets[order_id].stored_minor)
         part.terminal.order_id = order_id
         self._or_unsure(order_id, lambda: self._paid(part, order_id, part.till.pay(order_id, tenders)))
 
@@ -272,36 +199,35 @@ class Cashiers(Lending):
         try:
             do()
         except (ProcessDied, StoreError):
-            self.truth.unsure.add(order_id)
+            self.truth.doubt(order_id)
             raise
 
-    def _paid(self, part: TillMachine, order_id: str, done: Outcome) -> None:
+    def _paid(self, part: Part, order_id: str, done: Outcome) -> None:
         """Hand the receipt over, or put aside the cash that came too late."""
         if isinstance(done, PaidOrder):
-            self.chain.note(part.id, "pay", "PAID", detail=done.receipt.mark)
-            self.truth.receipt(done, part.id, self.chain.timeline.now_ms)
-            self.baskets.pop(order_id, None)
+            self.stage.note(part.id, "pay", "PAID", detail=done.receipt.mark)
+            self.truth.receipt(done, part.id, self.stage.now_ms)
             part.till.receipt_shown(order_id)
             return
-        self.chain.note(part.id, "pay", done.code.value if isinstance(done, Refusal) else type(done).__name__)
+        self.stage.note(part.id, "pay", done.code.value if isinstance(done, Refusal) else type(done).__name__)
         if isinstance(done, Refusal):
             recorded = done.facts.get("recorded_minor", 0)
             assert isinstance(recorded, int)
-            self.truth.late_cash[order_id] += recorded
+            self.truth.late(order_id, recorded)
 
-    def _cancel(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _cancel(self, part: Part, rng: random.Random, _event: Event) -> None:
         order_id = self._one_of(part, rng)
         if order_id is not None:
             done = part.till.cancel(order_id, reason=rng.choice(["cancelled", "pay_failed"]))
-            self.chain.note(part.id, "cancel", done.code.value if isinstance(done, Refusal) else done.state)
+            self.stage.note(part.id, "cancel", done.code.value if isinstance(done, Refusal) else done.state)
 
-    def _resolve(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _resolve(self, part: Part, rng: random.Random, _event: Event) -> None:
         order_id = self._one_of(part, rng)
         row = self.row(part, order_id) if order_id is not None else None
         if row is not None and row.payment is not None:
             self._ask_terminal(part, row.id)
 
-    def _ask_terminal(self, part: TillMachine, order_id: str) -> None:
+    def _ask_terminal(self, part: Part, order_id: str) -> None:
         """Ask what became of a payment; a person may read it from the terminal's own slip as well."""
         row, terminal = self.row(part, order_id), part.terminal
         terminal.order_id = order_id
@@ -311,7 +237,7 @@ class Cashiers(Lending):
         else:
             self._paid(part, order_id, part.till.resolve(order_id))
 
-    def _late_money(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _late_money(self, part: Part, rng: random.Random, _event: Event) -> None:
         order_id = self._one_of(part, rng)
         row = self.row(part, order_id) if order_id is not None else None
         if row is not None and row.state == "CANCELLED":
@@ -320,7 +246,7 @@ class Cashiers(Lending):
 
     # -------------------------------------------------------------- taking back
 
-    def _refund(self, part: TillMachine, rng: random.Random, event: Event) -> None:
+    def _refund(self, part: Part, rng: random.Random, event: Event) -> None:
         mine = [name for name, till_id in self.truth.till_of.items() if till_id == part.id]
         known = mine if rng.random() < 0.7 else list(self.truth.receipts)
         if not known:
@@ -332,58 +258,41 @@ class Cashiers(Lending):
             some = rng.sample(sold, rng.randint(1, len(sold)))
             lines = tuple(RefundLine(each.number, rng.choice([each.qty_milli, 1000, 100])) for each in some)
         request = f"r{event.number}"
-        self.asked[request] = (part.id, order_id, lines)
+        self.truth.ask_back(request, AskedRefund(part.id, order_id, lines))
         self.ask_refund(part, request)
 
-    def _refund_again(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
-        mine = [request for request, (till_id, *_) in self.asked.items() if till_id == part.id]
+    def _refund_again(self, part: Part, rng: random.Random, _event: Event) -> None:
+        mine = [request for request, asked in self.truth.asked.items() if asked.till_id == part.id]
         if mine:
             self.ask_refund(part, rng.choice(mine[-20:]))
 
-    def ask_refund(self, part: TillMachine, request: str) -> None:
+    def ask_refund(self, part: Part, request: str) -> None:
         """Ask for a refund under an id that may have been asked before."""
-        _, order_id, lines = self.asked[request]
-        done = part.till.refund(request, order_id, lines)
+        asked = self.truth.asked[request]
+        done = part.till.refund(request, asked.order_id, asked.lines)
         if isinstance(done, Refusal):
-            self.chain.note(part.id, "refund", done.code.value)
+            self.stage.note(part.id, "refund", done.code.value)
             return
         assert isinstance(done, RefundDone)
-        self.chain.note(part.id, "refund", f"decided by {done.decided_by}")
+        self.stage.note(part.id, "refund", f"decided by {done.decided_by}")
         self.truth.refund(done, part.id)
-        part.till.receipt_shown(order_id)
+        part.till.receipt_shown(asked.order_id)
 
     # -------------------------------------------------------------- sync
 
-    def _sync(self, part: TillMachine, _rng: random.Random, _event: Event) -> None:
+    def _sync(self, part: Part, _rng: random.Random, _event: Event) -> None:
         self.sync(part)
 
-    def sync(self, part: TillMachine) -> None:
+    def sync(self, part: Part) -> None:
         """Run a whole session, which finds no difference between both sides."""
-        if part.must_rejoin:
-            self._rejoin(part)
-        began_ms = self.chain.timeline.now_ms
         report = part.engine.run_once()
-        part.synced_ms = began_ms
         excused = part.id in self.truth.disasters
         hold(excused or report.differences == (), "I11", f"{part.id}: {report.differences}")
-        self.chain.note(part.id, "sync", f"ok, {report.conflicts} conflicts" if report.conflicts else "ok")
-
-    def _rejoin(self, part: TillMachine) -> None:
-        begun = part.rejoin()
-        if begun is None:
-            self.chain.note(part.id, "rejoin", "one ledger")
-        else:
-            self._begun(part, "rejoin", begun)
-
-    def _begun(self, part: TillMachine, what: str, begun: Begun) -> None:
-        self.chain.note(part.id, what, "whole" if begun.whole else "cut")
-        self.chain.seen["carried"] += begun.carried
-        if part.id in self.truth.disasters:
-            self.truth.disasters[part.id].mended = True
+        self.stage.note(part.id, "sync", f"ok, {report.conflicts} conflicts" if report.conflicts else "ok")
 
     # -------------------------------------------------------------- the end of the day
 
-    def finish(self, part: TillMachine) -> None:
+    def finish(self, part: Part) -> None:
         """Bring everything to an end that waits at a till, once nothing is wrong any more."""
         self.close(part)
         self.clear_up(part)
@@ -394,15 +303,15 @@ class Cashiers(Lending):
             if each.kind is InterruptedKind.OPEN_HOLD:
                 part.till.cancel(each.order_id)
         self._resume(part, part.line.rng, LAST)
-        for request in [name for name, (till_id, *_) in self.gifts.items() if till_id == part.id]:
+        for request in self.wanted_gifts(part):
             self.ask_gift(part, request)
 
-    def give_back(self, part: TillMachine) -> None:
+    def give_back(self, part: Part) -> None:
         """Give back every right that a till has, as at the end of the day."""
         with part.database.read() as conn:
             accounts = conn.exec_driver_sql("SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN'").fetchall()
             coupons = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME'").fetchall()
-        if self.chain.plan.seed % 2:
+        if self.stage.closes_day:
             part.till.close_day()
         else:
             for (account_id,) in accounts:
@@ -411,14 +320,14 @@ class Cashiers(Lending):
                 part.till.return_home(coupon_id)
         self.close(part)
 
-    def close(self, part: TillMachine) -> None:
+    def close(self, part: Part) -> None:
         """Sync where nothing is wrong with the line: what keeps a till from it is a disaster, and known."""
         try:
             self.sync(part)
         except SyncStopped as stopped:
             rolled_back = part.id in self.truth.disasters and self.truth.disasters[part.id].since_ms is not None
             hold(rolled_back, "I16", f"{part.id} stopped: {stopped}")
-            self.chain.note(part.id, "sync", f"stopped {stopped}")
+            self.stage.note(part.id, "sync", f"stopped {stopped}")
 
 
 LAST = Event(-1, 0, "resume", 0, 0)

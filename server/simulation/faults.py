@@ -5,9 +5,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from server.simulation.cashier import REBOOT_MS, Cashiers
 from server.simulation.chain import Chain
 from server.simulation.disk import AFTER, BEFORE
+from server.simulation.duty import REBOOT_MS, OnDuty
 from server.simulation.machines import TillMachine
 from server.simulation.office import Office
 from server.simulation.plan import DAY_MS, LONGEST_CUT_MS, SHORTEST_CUT_MS, Event
@@ -19,7 +19,7 @@ ASK_AGAIN_MS = 60_000
 class Faults:
     """Do what an event says of a chain."""
 
-    def __init__(self, chain: Chain, cashiers: Cashiers, office: Office) -> None:
+    def __init__(self, chain: Chain, cashiers: OnDuty, office: Office) -> None:
         self.chain, self.cashiers, self.office = chain, cashiers, office
         self._images = 0
         chain.server.died = self._server_died

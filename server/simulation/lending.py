@@ -7,10 +7,9 @@ from dataclasses import dataclass, fields
 from app.domain.refusals import Refusal
 from app.services.api import GivenCoupon
 from server.simulation import shop
-from server.simulation.chain import Chain
-from server.simulation.machines import TillMachine
 from server.simulation.plan import Event
-from server.simulation.truth import Promise
+from server.simulation.stage import Part, Stage
+from server.simulation.truth import AskedGift, Promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +28,12 @@ class OwnRights:
 
 
 class Lending:
-    """Act on the rights of every till of a chain. `gifts` wait for an answer that is known."""
+    """Act on the rights of every till of a chain."""
 
-    def __init__(self, chain: Chain) -> None:
-        self.chain, self.truth = chain, chain.truth
-        self.gifts: dict[str, tuple[str, str, str]] = {}
-        """Requests of coupons to be given out: at which till, of which campaign, to whom."""
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.truth = stage, stage.truth
 
-    def own_rights(self, part: TillMachine) -> OwnRights:
+    def own_rights(self, part: Part) -> OwnRights:
         """Look what a till may spend by itself, as its cashier does who wants to sell without a line."""
         with part.database.read() as conn:
             leases = conn.exec_driver_sql(
@@ -51,34 +48,39 @@ class Lending:
         stock, value, uses = (by_kind[kind] for kind in ("stock", "value", "uses"))
         return OwnRights(list(stock), value, list(uses), [row[0] for row in coupons])
 
-    def _give(self, part: TillMachine, rng: random.Random, event: Event) -> None:
+    def _give(self, part: Part, rng: random.Random, event: Event) -> None:
         """Give a coupon out at the counter, or ask again for one whose code nobody has seen."""
-        waiting = [request for request, (till_id, *_) in self.gifts.items() if till_id == part.id]
+        waiting = self.wanted_gifts(part)
         if waiting and rng.random() < 0.5:
             self.ask_gift(part, rng.choice(waiting))
             return
-        campaigns = [each.id for each in self.chain.table.campaign if each.rule.get("kind") != "automatic"]
+        campaigns = [each.id for each in self.stage.table.campaign if each.rule.get("kind") != "automatic"]
         lent = self.own_rights(part).campaigns
         campaign = rng.choice(lent if lent and rng.random() < 0.8 else campaigns)
-        self.gifts[f"g{event.number}"] = (part.id, campaign, rng.choice(shop.MEMBERS))
+        self.truth.want(f"g{event.number}", AskedGift(part.id, campaign, rng.choice(shop.MEMBERS)))
         self.ask_gift(part, f"g{event.number}")
 
-    def ask_gift(self, part: TillMachine, request: str) -> None:
+    def wanted_gifts(self, part: Part) -> list[str]:
+        """List the requests of coupons that have no answer at this till."""
+        return [request for request, gift in self.truth.gifts.items() if gift.till_id == part.id]
+
+    def ask_gift(self, part: Part, request: str) -> None:
         """Ask the till for a coupon under an id; the customer has it when the answer is there."""
-        _, campaign, member = self.gifts[request]
+        gift = self.truth.gifts[request]
+        campaign, member = gift.campaign_id, gift.member_id
         done = part.till.give(request, campaign, member)
         if not isinstance(done, GivenCoupon):
-            self.chain.note(part.id, "give", done.code.value)
-            del self.gifts[request]
+            self.stage.note(part.id, "give", done.code.value)
+            self.truth.answered(request)
             return
-        self.chain.note(part.id, "give", "ok")
-        bearer = bool(next(each.rule for each in self.chain.table.campaign if each.id == campaign).get("bearer"))
+        self.stage.note(part.id, "give", "ok")
+        bearer = bool(next(each.rule for each in self.stage.table.campaign if each.id == campaign).get("bearer"))
         promise = Promise(done.coupon_id, campaign, member, bearer, done.code)
-        self.truth.promise(promise, till_id=part.id, now_ms=self.chain.timeline.now_ms)
-        del self.gifts[request]
+        self.truth.promise(promise, till_id=part.id, now_ms=self.stage.now_ms)
+        self.truth.answered(request)
 
     def _account(self, rng: random.Random) -> tuple[str, int]:
-        campaigns = self.chain.table.campaign
+        campaigns = self.stage.table.campaign
         match rng.choice(["stock", "stock", "value", "value", "uses", "uses", "budget"]):
             case "stock":
                 return f"stock:{rng.choice(campaigns).id}", rng.choice([1, 3, 10])
@@ -89,48 +91,48 @@ class Lending:
         budgets = [each.id for each in campaigns if "budget" in each.rule] or [campaigns[0].id]
         return f"budget:{rng.choice(budgets)}", rng.choice([300, 2000])
 
-    def _lease(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _lease(self, part: Part, rng: random.Random, _event: Event) -> None:
         account_id, amount = self._account(rng)
         done = part.till.lease(account_id, amount)
         kind = account_id.partition(":")[0]
-        self.chain.note(part.id, f"lease {kind}", done.code.value if isinstance(done, Refusal) else "granted")
+        self.stage.note(part.id, f"lease {kind}", done.code.value if isinstance(done, Refusal) else "granted")
 
-    def _unlease(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _unlease(self, part: Part, rng: random.Random, _event: Event) -> None:
         with part.database.read() as conn:
             rows = conn.exec_driver_sql(
                 "SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN' ORDER BY 1"
             ).fetchall()
         if rows:
             done = part.till.unlease(rng.choice(rows)[0])
-            self.chain.note(part.id, "unlease", "ok" if done is None else done.code.value)
+            self.stage.note(part.id, "unlease", "ok" if done is None else done.code.value)
 
-    def _resume(self, part: TillMachine, _rng: random.Random, _event: Event) -> None:
+    def _resume(self, part: Part, _rng: random.Random, _event: Event) -> None:
         for done in part.till.resume_leases():
-            self.chain.note(part.id, "resume", done.code.value if isinstance(done, Refusal) else "granted")
+            self.stage.note(part.id, "resume", done.code.value if isinstance(done, Refusal) else "granted")
         for refund in part.till.resume_refunds():
             self.truth.refund(refund, part.id)
             part.till.receipt_shown(refund.order_id)
 
-    def _renew(self, part: TillMachine, _rng: random.Random, _event: Event) -> None:
+    def _renew(self, part: Part, _rng: random.Random, _event: Event) -> None:
         """Let the till look after its rights by itself, as it does behind each session."""
         done = part.till.renew_rights()
         for what in (each.name for each in fields(done)):
             if getattr(done, what):
-                self.chain.note(part.id, "renew", what)
+                self.stage.note(part.id, "renew", what)
 
-    def _close_day(self, part: TillMachine, _rng: random.Random, _event: Event) -> None:
+    def _close_day(self, part: Part, _rng: random.Random, _event: Event) -> None:
         done = part.till.close_day()
         how = [each.name for each in fields(done) if getattr(done, each.name)]
-        self.chain.note(part.id, "close_day", " ".join(how) or "nothing")
+        self.stage.note(part.id, "close_day", " ".join(how) or "nothing")
 
-    def _take_home(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _take_home(self, part: Part, rng: random.Random, _event: Event) -> None:
         if self.truth.promised:
             done = part.till.take_home(rng.choice(list(self.truth.promised)[-40:]))
-            self.chain.note(part.id, "take_home", done.code.value if isinstance(done, Refusal) else "ok")
+            self.stage.note(part.id, "take_home", done.code.value if isinstance(done, Refusal) else "ok")
 
-    def _return_home(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _return_home(self, part: Part, rng: random.Random, _event: Event) -> None:
         with part.database.read() as conn:
             rows = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME' ORDER BY 1").fetchall()
         if rows:
             done = part.till.return_home(rng.choice(rows)[0])
-            self.chain.note(part.id, "return_home", "ok" if done is None else done.code.value)
+            self.stage.note(part.id, "return_home", "ok" if done is None else done.code.value)

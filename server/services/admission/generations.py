@@ -280,14 +280,14 @@ class Generations:
         if entry is None or not entry.admitted:
             return True
         pairs = list(news.grants)
-        for start in range(0, len(pairs), MEMBERS_TOLD):
+        for start in range(0, max(len(pairs), 1), MEMBERS_TOLD):
             members: dict[str, int] = {}
             for _, member in pairs[start : start + MEMBERS_TOLD]:
                 members[member] = members.get(member, 0) + 1
             call = scripts.adjust(
                 self._door.keys(news.campaign_id),
                 version=news.version,
-                units=-sum(members.values()),
+                units=news.units if start == 0 else 0,
                 members=members,
             )
             told = self._door.scripts.run(call)

@@ -123,8 +123,8 @@ def elsewhere(batch: Sequence[Claimed], landed: Landed, ends: Sequence[object]) 
         for each, granted, end in zip(batch, landed.granted, ends, strict=True)
         if granted and not isinstance(end, Fault)
     }
-    news = [Taken(t.campaign_id, t.version, [pair for pair in t.grants if pair[0] not in known]) for t in landed.taken]
-    return [each for each in news if each.grants]
+    unknown = ((each, [pair for pair in each.grants if pair[0] not in known]) for each in landed.taken)
+    return [Taken(each.campaign_id, each.version, -len(pairs), pairs) for each, pairs in unknown if pairs]
 
 
 def land_now(services: Services, door: Door, batch: Sequence[Claimed]) -> list[Taken]:
