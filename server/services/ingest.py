@@ -20,7 +20,7 @@ from app.domain.states import OrderEvent
 from server.db.bulk import BulkInsert, Present
 from server.db.schema import carried_entry, ledger_entry, orders, product, till
 from server.db.trouble import trouble_of
-from server.services import enrolments, findings
+from server.services import epochs, findings
 from server.services import orders as order_service
 from server.services.context import Context
 from server.services.entries import SaleBody, read_body, sums_problem
@@ -279,7 +279,7 @@ def _take_in(conn: Connection, context: Context, row: Row[Any], *, fresh: Sequen
     _write_waiting(conn, context, batch)
     _tell_members(conn, items, batch)
     _keep(conn, context, row, items=items, batch=batch)
-    enrolments.heard(conn, row.id, [item.carried for item in items if item.carried], now=context.now)
+    epochs.heard(conn, row.id, [item.carried for item in items if item.carried], now=context.now)
     return [
         EntryResult(seq=item.entry.seq, result=verdict.result, code=verdict.code, finding=verdict.finding)
         for item, verdict in ((item, batch.verdicts[item.entry.seq]) for item in items)

@@ -20,8 +20,8 @@ from resources.lifecycles import load
 from server.db import schema
 from server.db.bulk import BulkInsert, Present
 from server.services import accounts, feed, history, orders, rights, risk_uses
-from server.services.enrolments import told_payments
 from server.services.entries import SaleBody, discounts, paid_minor, sums_problem
+from server.services.epochs import told_payments
 from server.services.exposure import IN_MONEY
 from server.services.lent import Lent, draw, late_uses
 from server.services.rights import Attempt, Excess, Record
