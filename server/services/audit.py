@@ -24,7 +24,7 @@ from server.services.audit_orders import SOLD
 from server.services.context import Context
 from server.services.entries import paid_minor, read_body
 from server.services.exposure import IN_MONEY
-from server.services.ingest import is_elsewhere, true_entry_id
+from server.services.ledgers import is_elsewhere, true_entry_id
 from server.services.verdicts import NOT_BOOKED
 from sync.protocol import QUARANTINED, REFUND, SALE
 

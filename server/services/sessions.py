@@ -14,7 +14,7 @@ from server.db import schema
 from server.services import boots, feed, findings, lost_tills, restoring
 from server.services.context import Context
 from server.services.entries import SCHEMAS
-from server.services.ingest import FORK, mark_of, strand, tail_of
+from server.services.ledgers import FORK, mark_of, strand, tail_of
 from sync import protocol
 from sync.protocol import Hello, HelloAnswer, Sanity, SanityAnswer
 
