@@ -24,7 +24,7 @@ from app.domain.risk import IN_A_ROW_MAX, PER_MEMBER_MAX
 from app.services.api import Approved, Cancelled, OpenOrder, PaidOrder, PaymentPending
 from app.store import projections
 from tests.examples import share
-from tests.fakes.memory_server import CODE_KEY
+from tests.fakes.memory_world import CODE_KEY
 from tests.fakes.shop import Shop, basket, card
 from tests.fakes.terminal import Habit
 

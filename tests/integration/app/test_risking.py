@@ -17,7 +17,7 @@ from app.domain.quote import Quote
 from app.domain.refusals import Refusal
 from app.services.api import Approved, Cancelled, OpenOrder, PaymentPending, ScanAnswer
 from app.store import approvals, projections
-from tests.fakes.memory_server import CODE_KEY, Change
+from tests.fakes.memory_world import CODE_KEY, Change
 from tests.fakes.shop import K1, K2, Shop, basket, card, cash
 from tests.fakes.terminal import Habit
 
