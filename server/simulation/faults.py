@@ -109,22 +109,23 @@ class Faults:
 
     def _new_disk(self, _rng: random.Random, part: TillMachine) -> None:
         """Destroy a till's disk; a new machine takes its place, with a new pass and an empty file."""
-        if part.id in self.chain.truth.disasters:
-            return
-        disaster = self.chain.truth.disaster(part.id)
-        disaster.since_ms, disaster.at_ms, disaster.destroyed = part.synced_ms, self.chain.timeline.now_ms, True
-        part.cut()
-        self._give_pass(part, fresh=True)
+        if self._destroy(part):
+            self._give_pass(part, fresh=True)
 
     def _damage(self, rng: random.Random, part: TillMachine) -> None:
         """Let bits of a till's file flip; what verifies of it is recovered into a new epoch, with a new pass."""
+        if self._destroy(part):
+            seed = rng.getrandbits(32)
+            self._with_new_pass(part, lambda token: self.cashiers.damage(part, token, seed))
+
+    def _destroy(self, part: TillMachine) -> bool:
+        """Cut a till's power and write down that its disk is lost; False: a disaster struck it before."""
         if part.id in self.chain.truth.disasters:
-            return
+            return False
         disaster = self.chain.truth.disaster(part.id)
         disaster.since_ms, disaster.at_ms, disaster.destroyed = part.synced_ms, self.chain.timeline.now_ms, True
         part.cut()
-        seed = rng.getrandbits(32)
-        self._with_new_pass(part, lambda token: self.cashiers.damage(part, token, seed))
+        return True
 
     def _new_pass(self, _rng: random.Random, part: TillMachine) -> None:
         """Give a till a new pass, whether it needs one or not: with it, it may leave its ledger for a new one."""

@@ -133,9 +133,7 @@ def test_the_question_for_a_manager_fits_the_smallest_screen(
     driver.until(driver.window.desk.risk.isVisible)
 
     driver.key(Key.Key_F6)
-    driver.until(lambda: isinstance(driver.window.dialog, ApprovalDialog))
-    dialog = driver.window.dialog
-    assert isinstance(dialog, ApprovalDialog)
+    dialog = driver.dialog(ApprovalDialog)
     driver.counter.approval.enter("270581", "")  # the longest sentence beside the keys
     driver.until(lambda: bool(dialog.wrong.text()))
 

@@ -105,9 +105,7 @@ def test_keys_of_the_desk_work_on_the_selected_line(driver: Driver) -> None:
 
 def test_weighed_goods_ask_for_their_weight_and_say_what_is_wrong(driver: Driver) -> None:
     driver.scan("TREAT")
-    driver.until(lambda: isinstance(driver.window.dialog, EntryDialog))
-    dialog = driver.window.dialog
-    assert isinstance(dialog, EntryDialog)
+    dialog = driver.dialog(EntryDialog)
 
     driver.type("0")
     driver.key(Key.Key_Return)
@@ -121,9 +119,7 @@ def test_weighed_goods_ask_for_their_weight_and_say_what_is_wrong(driver: Driver
 
 def test_a_scan_over_an_open_question_does_not_become_its_answer(driver: Driver) -> None:
     driver.scan("TREAT")
-    driver.until(lambda: isinstance(driver.window.dialog, EntryDialog))
-    dialog = driver.window.dialog
-    assert isinstance(dialog, EntryDialog)
+    dialog = driver.dialog(EntryDialog)
 
     driver.scan("6901234567892")
     driver.until(lambda: dialog.wrong.text() != "")
@@ -145,7 +141,7 @@ def test_clearing_a_basket_is_asked_about_first(driver: Driver) -> None:
     driver.scan("FOOD")
     driver.basket("FOOD")
     driver.key(Key.Key_F10)
-    driver.until(lambda: isinstance(driver.window.dialog, ConfirmDialog))
+    driver.dialog(ConfirmDialog)
     driver.key(Key.Key_Return)  # means no
     driver.until(lambda: driver.window.dialog is None)
     kept = driver.desk.state.basket.items
@@ -232,7 +228,7 @@ def test_the_cashier_answers_for_the_terminal(driver: Driver) -> None:
     driver.until_page(Page.TENDER)
     driver.key(Key.Key_F6)
     driver.key(Key.Key_F12)
-    driver.until(lambda: isinstance(driver.window.dialog, TerminalDialog))
+    driver.dialog(TerminalDialog)
 
     driver.key(Key.Key_Escape)  # answers nothing
     driver.key(Key.Key_Return)
@@ -241,7 +237,7 @@ def test_the_cashier_answers_for_the_terminal(driver: Driver) -> None:
     driver.until(lambda: driver.window.dialog is None and driver.window.tender.ask_again.isEnabled())
     unknown = driver.window.tender.remaining.text(), driver.window.tender.finish.isVisible()
     driver.key(Key.Key_F2)
-    driver.until(lambda: isinstance(driver.window.dialog, TerminalDialog))
+    driver.dialog(TerminalDialog)
     driver.key(Key.Key_F5)
 
     driver.until_page(Page.RECEIPT)
@@ -449,9 +445,7 @@ def test_a_coupon_goes_through_on_a_managers_pin_while_the_line_is_down(driver: 
     driver.until(driver.window.desk.risk.isVisible)
 
     driver.key(Key.Key_F6)
-    driver.until(lambda: isinstance(driver.window.dialog, ApprovalDialog))
-    dialog = driver.window.dialog
-    assert isinstance(dialog, ApprovalDialog)
+    dialog = driver.dialog(ApprovalDialog)
     dialog.reason.setText("老顾客")
     for pin in ("111111", "270581"):
         assert dialog.pin.displayText() == ""

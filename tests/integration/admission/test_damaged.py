@@ -9,9 +9,6 @@ import pytest
 
 from server.jobs.redis import compare_redis, drain_reservations
 from server.scrape import Scrape
-from server.services.admission.landing import fingerprint, write_event
-from server.stock import scripts
-from server.stock.scripts import Reservation, Reserved
 from server.stock.trouble import StockDamaged
 from tests.fakes.headquarters import Headquarters
 from tests.fakes.redis_office import RedisOffice
@@ -19,21 +16,6 @@ from tests.fakes.redis_server import RedisServer
 
 DAMAGED, WELL = "c1", "c2"
 """The damaged one comes first in every list."""
-
-
-def _reserve(office: RedisOffice, campaign: str, request: str, member: str) -> None:
-    """Reserve as a process does that dies right behind it."""
-    assert office.door is not None
-    reservation = Reservation(
-        request,
-        member,
-        fingerprint=fingerprint("app"),
-        now_ms=office.now_ms,
-        deadline_ms=office.now_ms + 5000,
-        event=write_event("app"),
-    )
-    call = scripts.reserve(office.door.keys(campaign), office.standing(campaign).generation, reservation)
-    assert isinstance(office.door.unguarded.run(call), Reserved)
 
 
 def _of_another_type(part: str) -> Callable[[Any, Callable[[str], str]], None]:
@@ -79,7 +61,7 @@ def two(on_file: Headquarters, redis_server: RedisServer) -> Iterator[RedisOffic
     office = RedisOffice(on_file, redis_server.address)
     for campaign in (DAMAGED, WELL):
         on_file.campaign(campaign, arbiter="redis", stock=3)
-        _reserve(office, campaign, f"r-{campaign}", "m1")
+        office.reserve(f"r-{campaign}", campaign=campaign)
     yield office
     office.close()
 
@@ -109,7 +91,7 @@ def test_a_damaged_campaign_holds_up_no_other_and_is_built_anew(two: RedisOffice
 
 
 def test_a_process_that_starts_lands_what_can_be_read_all_the_same(two: RedisOffice) -> None:
-    _reserve(two, DAMAGED, "r2", "m2")
+    two.reserve("r2", member="m2", campaign=DAMAGED)
     _damage(two, _an_event_without_its_source)
 
     two.admission.begin()
