@@ -81,29 +81,26 @@ def test_a_restored_disk_goes_on_in_a_new_epoch_with_all_that_it_has(chain: Chai
     assert violations(chain.hq) == []
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("carried", [True, False])
 def test_a_day_on_which_two_epochs_sold_is_not_compared_whatever_the_clock_said(
-    chain: Chain, station: Station, known: bool
+    chain: Chain, station: Station, carried: bool
 ) -> None:
-    """The clock was three days ahead in the old epoch, and comes to that day in the new one."""
+    """The clock was days ahead in the old epoch, and comes to that day in the new one."""
     clock = chain.hq.clock
-    today, ahead = clock.at, clock.at + timedelta(days=3)
-    clock.at = ahead
+    today = clock.at
+    clock.at += timedelta(days=3)
     station.sell("o1")
     station.sync()
     copy = station.keep_a_copy()
-    if known:
-        station.sell("o2")
-        station.sync()
-    else:
-        station.line.offline = True
-        station.sell("o2")
-        station.line.offline = False
-        station.engine.look()
+    station.sell("o2")
+    station.sync()
     station.go_back_to(copy)
-    station.line.offline = True
-    station.sell("p2")
-    station.line.offline = False
+    if carried:
+        clock.at += timedelta(days=1)
+        station.line.offline = True
+        station.sell("p2")
+        station.line.offline = False
+    ahead = clock.at
     clock.at = today
     stopped(station)
     station.rejoin()
@@ -114,7 +111,7 @@ def test_a_day_on_which_two_epochs_sold_is_not_compared_whatever_the_clock_said(
     report = station.engine.run_once()
 
     assert report.differences == ()
-    assert findings(chain.hq).keys() <= {"ledger_rows_lost", "ledger_fork", "tail_lost"}
+    assert findings(chain.hq).keys() == {"ledger_rows_lost"}
 
 
 def test_a_disk_that_went_back_further_than_anybody_knew_loses_nothing_that_it_has(
