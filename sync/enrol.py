@@ -40,7 +40,13 @@ class ServerRegistry:
         message = Enrol(proto=PROTOCOL, till=self._till_id, enrolment=enrolment_id, epoch=epoch, last=last)
         answer = self._client.exchange(ENROL_PATH, message, EnrolAnswer)
         waiting = tuple(Waiting(each.order, each.attempt, each.state, each.told) for each in answer.pending)
-        return NewEpoch(answer.epoch, answer.tail, forked=answer.forked, waiting=waiting)
+        return NewEpoch(
+            answer.epoch,
+            answer.tail,
+            forked=answer.forked,
+            booked_until_ms=answer.booked_until_ms,
+            waiting=waiting,
+        )
 
     def unknown(self, entry_ids: Sequence[str]) -> set[str]:
         """Ask what the server does not have, page by page."""

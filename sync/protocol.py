@@ -266,11 +266,15 @@ class PendingOrder(Answer):
 
 
 class EnrolAnswer(Answer):
-    """Open a new epoch. `tail` is where the server knows the old ledger to end; `forked`: it met two of them."""
+    """Open a new epoch. `tail` is where the server knows the old ledger to end; `forked`: it met two of them.
+
+    `booked_until_ms` is the last moment, by the till's clock, of what the books hold of it; 0 = they hold nothing.
+    """
 
     epoch: int
     tail: Mark
     forked: bool
+    booked_until_ms: int = 0
     pending: list[PendingOrder] = []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,39 @@ def test_a_restored_disk_goes_on_in_a_new_epoch_with_all_that_it_has(chain: Chai
     assert findings(chain.hq) == {"ledger_rows_lost": 1, "tail_lost": 1}
     assert {state for _, _, state in station.outbox()} == {"ACKNOWLEDGED", "CARRIED"}
     assert violations(chain.hq) == []
+
+
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_day_on_which_two_epochs_sold_is_not_compared_whatever_the_clock_said(
+    chain: Chain, station: Station, carried: bool
+) -> None:
+    """The clock was days ahead in the old epoch, and comes to that day in the new one."""
+    clock = chain.hq.clock
+    today = clock.at
+    clock.at += timedelta(days=3)
+    station.sell("o1")
+    station.sync()
+    copy = station.keep_a_copy()
+    station.sell("o2")
+    station.sync()
+    station.go_back_to(copy)
+    if carried:
+        clock.at += timedelta(days=1)
+        station.line.offline = True
+        station.sell("p2")
+        station.line.offline = False
+    ahead = clock.at
+    clock.at = today
+    stopped(station)
+    station.rejoin()
+    station.sync()
+
+    clock.at = ahead
+    station.sell("q1")
+    report = station.engine.run_once()
+
+    assert report.differences == ()
+    assert "sanity" not in findings(chain.hq)
 
 
 def test_a_disk_that_went_back_further_than_anybody_knew_loses_nothing_that_it_has(
