@@ -48,14 +48,14 @@ def run_audit(settings: Settings, *, everything: bool) -> int:
 
 
 def _audit(where: Path | URL, *, everything: bool) -> int:
-    with _snapshot(where) as conn:
+    with snapshot(where) as conn:
         _check_schema(conn)
         context = Context(datetime.now(UTC), SystemIds(), load_chain(conn), SYSTEM, code_key=b"")
         return Exit.OK if audit(conn, context, everything=everything, tell=print).clean else Exit.FOUND_SOMETHING
 
 
 @contextmanager
-def _snapshot(where: Path | URL) -> Iterator[Connection]:
+def snapshot(where: Path | URL) -> Iterator[Connection]:
     """Open the database beside whoever uses it, as it stands at this moment."""
     if isinstance(where, Path):
         engine = create_engine("sqlite+pysqlite://", creator=lambda: _connect(where), poolclass=NullPool)

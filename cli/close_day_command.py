@@ -6,8 +6,8 @@ from app.services.ports import Busy, Offline
 from app.store.errors import StoreError
 from cli.exits import Exit, complain
 from cli.no_terminal import NoTerminal
-from cli.till_command import EXITS, find_pass
-from cli.till_folder import TILL_FILE, NoSuchPass, till_folder
+from cli.till_command import EXITS
+from cli.till_folder import TILL_FILE, NoSuchPass, find_pass, till_folder
 from ui.running_till import RunningTill, open_running_till
 
 

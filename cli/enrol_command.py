@@ -8,11 +8,12 @@ from app.services.secrets import Vault
 from app.store.errors import StoreError
 from cli.exits import Exit, complain
 from cli.no_terminal import NoTerminal
-from cli.till_command import EXITS, find_pass, go_on
+from cli.till_command import EXITS, go_on
 from cli.till_folder import (
     INSECURE_ZH,
     TILL_FILE,
     NoSuchPass,
+    find_pass,
     make_folder,
     read_joined,
     till_folder,

@@ -5,18 +5,10 @@ till's name.
 """
 
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from app.services.ports import Busy, Offline
-from cli.data_trouble import explain
 from cli.exits import Exit, complain
-from cli.office import Office, open_office
-from server.code_key import CodeKeyDiffers, CodeKeyMissing
-from server.db.errors import DatabaseTrouble
+from cli.office import Office, at_office
 from server.services.answers import Answer
-from server.services.context import NotProvisioned
 from server.settings import Settings
 
 CONSEQUENCE = {
@@ -48,7 +40,7 @@ def decide_lost_till(
         print(f"Done: {what} {till_id}.")
         return Exit.OK
 
-    return _at_office(settings, url, act)
+    return at_office(settings, url, act)
 
 
 def welcome_till(settings: Settings, url: str, *, till_id: str, reason: str) -> int:
@@ -61,31 +53,14 @@ def welcome_till(settings: Settings, url: str, *, till_id: str, reason: str) -> 
         print(f"Till {till_id} may be lent rights again; what was set aside comes back when it has synced.")
         return Exit.OK
 
-    return _at_office(settings, url, act)
-
-
-def _at_office(settings: Settings, url: str, act: Callable[[Office], int]) -> int:
-    if urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}:
-        complain(f"{url} is another machine: run this where the server is, or call its API")
-        return Exit.CANNOT_START
-    try:
-        with open_office(settings, url) as office:
-            return act(office)
-    except (Offline, Busy) as error:
-        complain(f"the server that has the data open does not answer on {url} ({error}); name its address with --url")
-        return Exit.DATA_IN_USE
-    except NotProvisioned:
-        complain("there is no chain yet; start the server once: pawtill server")
-        return Exit.CANNOT_START
-    except (DatabaseTrouble, SQLAlchemyError, CodeKeyMissing, CodeKeyDiffers, ValueError, OSError) as error:
-        return explain(error)
+    return at_office(settings, url, act)
 
 
 def _show(shown: Answer) -> None:
     pieces = shown["pieces"]
     since = f", lost since {shown['lost_at']}" if shown["lost_at"] else ""
     print(f"Till {shown['till']}{since} may spend without asking:")
-    print(f"  money {shown['money']} (stored value and budgets)")
+    print(f"  money {shown['money']} (stored value, budgets, risk)")
     print(f"  {pieces['stock']} coupons to give out, {pieces['coupons']} coupons to use, {pieces['uses']} card uses")
     for each in shown["leases"]:
         aside = ", set aside" if each["stranded"] else ""

@@ -1,11 +1,13 @@
 """Offer one command, `pawtill`; each subcommand imports what it needs when it runs, so that `--help` is instant."""
 
 import os
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from cli.findings_group import findings
+from cli.options import DEFAULT_URL, DatabaseUrl, DataDir, Language, LanguageOption
 
 app = typer.Typer(
     name="pawtill",
@@ -14,43 +16,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-
-class Language(StrEnum):
-    """List the languages of the window."""
-
-    ZH = "zh"
-    EN = "en"
-
-
-class FindingState(StrEnum):
-    """List the states of a finding."""
-
-    OPEN = "OPEN"
-    DECIDED = "DECIDED"
-    CLOSED = "CLOSED"
-
-
-class Decision(StrEnum):
-    """List what may be decided about a finding."""
-
-    REMEDY = "remedy"
-    ACCEPT = "accept"
-    OTHER = "other"
-
-
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Where the data lives; default: the user's data folder.")
-]
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--database-url",
-        help="sqlite:///PATH or postgresql://USER@HOST/NAME; a password belongs into PGPASSWORD or ~/.pgpass.",
-    ),
-]
-LanguageOption = Annotated[Language, typer.Option(help="Language of the window.")]
-DEFAULT_URL = "https://127.0.0.1:8420"
 
 
 @app.command()
@@ -209,6 +174,78 @@ def found(
     raise typer.Exit(welcome_till(settings, url, till_id=till_id, reason=reason))
 
 
+@app.command()
+def risk(
+    *,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Show what tills may lose by coupons that they take without a right: granted, lost, left (the worst case)."""
+    from cli.risk_commands import show_risk
+    from cli.settings import server_settings
+
+    raise typer.Exit(show_risk(server_settings(data_dir=data_dir, database_url=database_url), url))
+
+
+@app.command("risk-budget")
+def risk_budget(
+    till_id: TillId,
+    amount: Annotated[str, typer.Argument(help="What may be lost there at most from now on; 0 = no risk is taken.")],
+    *,
+    by: Annotated[str, typer.Option(help="Who says so, by name; kept in the history.")],
+    reason: Reason,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Set the risk budget of a till; the same again fills up what was lost meanwhile."""
+    from cli.risk_commands import set_risk
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(set_risk(settings, url, till_id=till_id, amount=amount, by=by, reason=reason))
+
+
+StaffId = Annotated[str, typer.Argument(help="Id of the person, for example meg.")]
+
+
+@app.command()
+def manager(
+    staff_id: StaffId,
+    *,
+    name: Annotated[str, typer.Option(help="The name that tills show.")],
+    store: Annotated[str | None, typer.Option(help="Id of the store at whose tills; default: every store.")] = None,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let somebody approve at tills; asks for the PIN twice, 6 to 12 digits, and keeps none."""
+    from cli.manager_commands import appoint
+    from cli.settings import server_settings
+
+    pin = str(typer.prompt("PIN", hide_input=True, confirmation_prompt=True))
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(appoint(settings, url, staff_id=staff_id, name=name, store_id=store, pin=pin))
+
+
+@app.command("manager-left")
+def manager_left(
+    staff_id: StaffId,
+    *,
+    reason: Reason,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let somebody approve no more; the tills hear of it with their next sync."""
+    from cli.manager_commands import dismiss
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(dismiss(settings, url, staff_id=staff_id, reason=reason))
+
+
 @app.command("enrolment-code")
 def enrolment_code(
     till_id: Annotated[str, typer.Argument(help="Id of the till, for example R1.")],
@@ -334,84 +371,7 @@ def doctor(
     raise typer.Exit(run_doctor(data_dir, url=url))
 
 
-findings = typer.Typer(help="What a person must look at: list, show, decide, close.", no_args_is_help=True)
 app.add_typer(findings, name="findings")
-
-FindingId = Annotated[int, typer.Argument(min=1, help="Number of the finding, as `list` shows it.")]
-WordsIn = Annotated[Language, typer.Option("--language", help="Language of what is printed.")]
-By = Annotated[str, typer.Option(help="Who says so, by name; kept in the history.")]
-Why = Annotated[str, typer.Option(help="Why; kept in the history.")]
-
-
-@findings.command("list")
-def list_findings(
-    *,
-    state: Annotated[FindingState | None, typer.Option(help="Only those in this state.")] = None,
-    language: WordsIn = Language.ZH,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-) -> None:
-    """List the newest findings, one line each."""
-    from cli.findings_command import run_list
-    from cli.settings import server_settings
-
-    settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(run_list(settings, language=language, state=state))
-
-
-@findings.command("show")
-def show_finding(
-    finding_id: FindingId,
-    *,
-    language: WordsIn = Language.ZH,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-) -> None:
-    """Show a finding: how much and whose loss, what is proposed, the evidence of both sides, who decided what."""
-    from cli.findings_command import run_show
-    from cli.settings import server_settings
-
-    settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(run_show(settings, finding_id, language=language))
-
-
-@findings.command("decide")
-def decide_finding(
-    finding_id: FindingId,
-    decision: Annotated[Decision, typer.Argument(help="Do what is proposed, leave it, or what the reason says.")],
-    *,
-    by: By,
-    reason: Why,
-    language: WordsIn = Language.ZH,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-) -> None:
-    """Decide about a finding; the same decision again changes nothing."""
-    from cli.findings_command import run_decide
-    from cli.settings import server_settings
-    from server.services.findings import Word
-
-    settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(run_decide(settings, finding_id, language=language, word=Word(by, reason, decision)))
-
-
-@findings.command("close")
-def close_finding(
-    finding_id: FindingId,
-    *,
-    by: By,
-    reason: Why,
-    language: WordsIn = Language.ZH,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-) -> None:
-    """Close a finding that was decided: it is done."""
-    from cli.findings_command import run_close
-    from cli.settings import server_settings
-    from server.services.findings import Word
-
-    settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(run_close(settings, finding_id, language=language, word=Word(by, reason)))
 
 
 def main() -> None:

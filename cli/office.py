@@ -3,17 +3,22 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.domain.refusals import Refusal
+from app.services.ports import Busy, Offline
 from cli.chain_door import own_line
-from server.db.errors import DataDirInUse
+from cli.data_trouble import explain
+from cli.exits import Exit, complain
+from server.code_key import CodeKeyDiffers, CodeKeyMissing
+from server.db.errors import DatabaseTrouble, DataDirInUse
 from server.opening import open_services
-from server.services import lost_tills
+from server.services import lost_tills, risk, staff
 from server.services.answers import Answer, refused
-from server.services.context import Actor, Context
+from server.services.context import Actor, Context, NotProvisioned
 from server.services.services import Services
 from server.services.system import SystemClock, SystemIds
 from server.settings import Settings
@@ -24,7 +29,7 @@ _DECIDE = {"strand": lost_tills.strand, "reclaim": lost_tills.reclaim}
 
 
 class Office(Protocol):
-    """Decide over the rights of tills; every method answers with `outcome`, as the API does."""
+    """Decide over the rights of tills and what they may lose; every method answers with `outcome`, as the API does."""
 
     def rights(self, till_id: str) -> Answer:
         """Show what a till may spend without asking."""
@@ -34,6 +39,18 @@ class Office(Protocol):
 
     def welcome(self, till_id: str, *, reason: str) -> Answer:
         """Declare a lost till found."""
+
+    def risk(self) -> Answer:
+        """Show what tills may lose without a right: each, and all of them."""
+
+    def set_risk(self, till_id: str, *, amount: str, by: str, reason: str) -> Answer:
+        """Set what may be lost at a till from now on."""
+
+    def appoint(self, staff_id: str, *, name: str, store_id: str | None, pin: str) -> Answer:
+        """Let somebody approve at the tills of a store (None = of all), by that PIN."""
+
+    def dismiss(self, staff_id: str, *, reason: str) -> Answer:
+        """Let somebody approve no more."""
 
 
 @contextmanager
@@ -55,6 +72,24 @@ def open_office(settings: Settings, url: str) -> Iterator[Office]:
         services.database.close()
 
 
+def at_office(settings: Settings, url: str, act: Callable[[Office], int]) -> int:
+    """Act as headquarters and return the exit code; a person is told what keeps it from being done."""
+    if urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}:
+        complain(f"{url} is another machine: run this where the server is, or call its API")
+        return Exit.CANNOT_START
+    try:
+        with open_office(settings, url) as office:
+            return act(office)
+    except (Offline, Busy) as error:
+        complain(f"the server that has the data open does not answer on {url} ({error}); name its address with --url")
+        return Exit.DATA_IN_USE
+    except NotProvisioned:
+        complain("there is no chain yet; start the server once: pawtill server")
+        return Exit.CANNOT_START
+    except (DatabaseTrouble, SQLAlchemyError, CodeKeyMissing, CodeKeyDiffers, ValueError, OSError) as error:
+        return explain(error)
+
+
 class _ByDatabase:
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -68,6 +103,28 @@ class _ByDatabase:
 
     def welcome(self, till_id: str, *, reason: str) -> Answer:
         return self._write(lambda conn, ctx: lost_tills.welcome(conn, ctx, till_id, reason=reason))
+
+    def risk(self) -> Answer:
+        return self._services.read(risk.overview, _HERE)
+
+    def set_risk(self, till_id: str, *, amount: str, by: str, reason: str) -> Answer:
+        def decide(conn: Connection, ctx: Context) -> Answer:
+            limit = risk.read_limit(ctx.chain.currency, amount)
+            if isinstance(limit, Refusal):
+                return refused(limit)
+            return risk.set_budget(conn, ctx, till_id, limit_minor=limit, by=by, reason=reason)
+
+        return self._write(decide)
+
+    def appoint(self, staff_id: str, *, name: str, store_id: str | None, pin: str) -> Answer:
+        verifier = staff.make_verifier(self._services.code_key, pin)
+        if isinstance(verifier, Refusal):
+            return refused(verifier)
+        manager = staff.Manager(staff_id, name, store_id, verifier)
+        return self._write(lambda conn, ctx: staff.put(conn, ctx, manager))
+
+    def dismiss(self, staff_id: str, *, reason: str) -> Answer:
+        return self._write(lambda conn, ctx: staff.leave(conn, ctx, staff_id, reason=reason))
 
     def _write(self, use_case: Callable[[Connection, Context], Answer]) -> Answer:
         return self._services.write(use_case, _HERE)
@@ -85,6 +142,20 @@ class _ByServer:
 
     def welcome(self, till_id: str, *, reason: str) -> Answer:
         return _answer(self._client.post(f"{_till(till_id)}/found", {"reason": reason}))
+
+    def risk(self) -> Answer:
+        return _answer(self._client.get("/v1/risk"))
+
+    def set_risk(self, till_id: str, *, amount: str, by: str, reason: str) -> Answer:
+        body = {"amount": amount, "by": by, "reason": reason}
+        return _answer(self._client.put(f"{_till(till_id)}/risk", body))
+
+    def appoint(self, staff_id: str, *, name: str, store_id: str | None, pin: str) -> Answer:
+        body = {"name": name, "store": store_id, "pin": pin}
+        return _answer(self._client.put(f"/v1/staff/{quote(staff_id, safe='')}", body))
+
+    def dismiss(self, staff_id: str, *, reason: str) -> Answer:
+        return _answer(self._client.post(f"/v1/staff/{quote(staff_id, safe='')}/leave", {"reason": reason}))
 
 
 def _till(till_id: str) -> str:

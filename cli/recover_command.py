@@ -12,8 +12,8 @@ from app.store.errors import LedgerLocked, StoreError
 from app.store.second_copy import SecondCopy
 from cli.exits import Exit, complain
 from cli.no_terminal import NoTerminal
-from cli.till_command import find_pass, join_chain
-from cli.till_folder import TILL_FILE, NoSuchPass, copy_folder, make_folder, till_folder
+from cli.till_command import join_chain
+from cli.till_folder import TILL_FILE, NoSuchPass, copy_folder, find_pass, make_folder, till_folder
 from sync.client import Misunderstood, ServerClient
 from sync.engine import SyncEngine
 from sync.enrol import recover

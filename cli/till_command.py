@@ -11,6 +11,7 @@ from cli.till_folder import (
     TILL_FILE,
     NoSuchPass,
     copy_folder,
+    find_pass,
     keep_copy_folder,
     make_folder,
     read_joined,
@@ -21,7 +22,7 @@ from cli.till_folder import (
 from sync.enrol import rejoin
 from ui.counter.terminal import CashierTerminal
 from ui.desktop import application, run_until_closed, say_trouble, show_till
-from ui.running_till import Joined, RunningTill, TillPass, open_running_till
+from ui.running_till import RunningTill, TillPass, open_running_till
 
 EXITS = {
     "ledger_locked": Exit.DATA_IN_USE,
@@ -108,19 +109,3 @@ def go_on(running: RunningTill) -> None:
     if begun is not None:
         rest = "" if begun.whole else "; the end of its old ledger is missing, so its old rights stay frozen"
         print(f"Epoch {begun.epoch}: {begun.carried} entries of before are carried over{rest}.")
-
-
-def find_pass(folder: Path) -> TillPass:
-    """Return what the till joined with; raises NoSuchPass."""
-    joined: Joined | None = read_joined(folder)
-    if joined is None:
-        raise NoSuchPass(
-            f"the till of {folder} has joined no chain yet. At the server: pawtill enrolment-code R1 --store NAME; "
-            "here: pawtill enrol R1 --server ADDRESS --code CODE"
-        )
-    secrets = Vault(folder).load(joined.till_id)
-    if secrets is None:
-        raise NoSuchPass(
-            f"the secrets of till {joined.till_id} are not to be had: unlock the keyring, or enrol anew with a code"
-        )
-    return TillPass(joined, secrets)

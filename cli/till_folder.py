@@ -6,7 +6,7 @@ from typing import Any
 
 from platformdirs import user_data_path
 
-from app.services.secrets import Secrets
+from app.services.secrets import Secrets, Vault
 from sync.trust import may_be_plain, pinned
 from ui.running_till import Joined, TillPass
 
@@ -58,6 +58,22 @@ def read_joined(folder: Path) -> Joined | None:
         return _joined(data)
     except KeyError:
         raise NoSuchPass(f"{file} is damaged: join anew with a till pass") from None
+
+
+def find_pass(folder: Path) -> TillPass:
+    """Return what the till joined with; raises NoSuchPass."""
+    joined: Joined | None = read_joined(folder)
+    if joined is None:
+        raise NoSuchPass(
+            f"the till of {folder} has joined no chain yet. At the server: pawtill enrolment-code R1 --store NAME; "
+            "here: pawtill enrol R1 --server ADDRESS --code CODE"
+        )
+    secrets = Vault(folder).load(joined.till_id)
+    if secrets is None:
+        raise NoSuchPass(
+            f"the secrets of till {joined.till_id} are not to be had: unlock the keyring, or enrol anew with a code"
+        )
+    return TillPass(joined, secrets)
 
 
 def write_joined(folder: Path, joined: Joined) -> None:

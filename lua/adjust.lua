@@ -1,9 +1,9 @@
--- Tell that coupons were granted by another way in (a batch, a gift, a till), or that they came back.
+-- Tell that coupons were granted by another way in (a batch, a gift, a till), were lent to a till, or came back.
 --
 -- KEYS  1 h   2 u                                                       (see lua/__init__.py)
 -- ARGV  1 version   place in the feed right behind that, >= 0
 --       2 units     coupons that are available now and were not before; below 0 = taken
---       3.. member, count   pairs: coupons that the member holds more (below 0: fewer) than before
+--       3.. member, count   pairs, perhaps none: coupons that the member holds more (below 0: fewer) than before
 -- Returns one of
 --       OK avail     told; `avail` is what is left (-1 = no limit), below 0 where reservations are open for what is gone
 --       KNOWN        it was in what the database told when this generation was built

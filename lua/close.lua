@@ -13,6 +13,8 @@
 -- one with the older generation must lose, whichever comes first.
 
 local h = KEYS[1]
+-- A generation is a count of rebuilds: beyond this no process announced it, and nothing could be announced above.
+local BELIEVED = 1000000000000
 
 local function whole(text, least)
   local n = text and string.find(text, '^%-?%d+$') and tonumber(text)
@@ -25,7 +27,7 @@ if not life then return {'BAD_ARG', 2} end
 local there = redis.call('TYPE', h).ok
 if there == 'hash' then
   local known = whole(redis.call('HGET', h, 'gen') or '', 1)
-  if known and known >= gen then return {'STALE_GEN', tostring(redis.call('HGET', h, 'gen'))} end
+  if known and known >= gen and known <= BELIEVED then return {'STALE_GEN', tostring(redis.call('HGET', h, 'gen'))} end
 elseif there ~= 'none' then
   redis.call('UNLINK', h)
 end

@@ -9,7 +9,7 @@ Several server processes show their numbers side by side, see `server/scrape.py`
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import prometheus_client
@@ -54,6 +54,8 @@ _redis_state = Gauge("pawtill_redis_state", "1 for the state that Redis is in.",
 _rebuilds = Counter(
     "pawtill_redis_rebuilds", "Counters of a campaign built anew from the database.", ("reason",), registry=registry
 )
+# Counted from 0: the alert looks at how it grows, and a series that begins at 1 has not grown.
+_rebuilds.labels("drift")
 _writer_waiting = Gauge("pawtill_writer_waiting", "Writes that wait for the writer thread.", registry=registry)
 _writer_group = Histogram("pawtill_writer_group_size", "Writes committed together.", buckets=_SIZES, registry=registry)
 _writer_seconds = Histogram(
@@ -155,6 +157,12 @@ def _series_of(method: str, route: str, status: int) -> tuple[Counter, Histogram
 
 
 _METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
+
+
+def jobs_planned(jobs: Iterable[str]) -> None:
+    """Count the runs of these jobs from 0: an alert on one that never comes through needs something to look at."""
+    for job in jobs:
+        _job_runs.labels(job, "done")
 
 
 def job_ran(job: str, outcome: str, seconds: float) -> None:

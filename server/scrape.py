@@ -11,6 +11,7 @@ Text format 0.0.4 (prometheus.io, "Exposition formats").
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import wait
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from server import metrics
 from server.db.errors import DatabaseTrouble
+from server.lookout import Lookout
 from server.services import gauges
 from server.services.context import NotProvisioned
 from server.services.gauges import Gauges
@@ -37,7 +39,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Scrape:
-    """Answer scrapes of one server process; safe from any thread.
+    """Answer scrapes of one server process, within the patience of a lookout; safe from any thread.
 
     `folder` is where several processes meet, None = this is the only one; `worker` tells them apart.
     """
@@ -53,6 +55,8 @@ class Scrape:
         self._services, self._folder, self._worker, self._monotonic = services, folder, worker, monotonic
         self._lock = threading.Lock()
         self._kept: tuple[float, list[Metric]] | None = None
+        self._database = Lookout(lambda: list(self._look()))
+        self._redis = Lookout(lambda: list(self._reserved()))
 
     def text(self) -> bytes:
         """Return everything, as it stands now."""
@@ -90,11 +94,19 @@ class Scrape:
         return texts
 
     def _gauges(self) -> list[Metric]:
+        now_s = self._monotonic()
         with self._lock:
-            now_s = self._monotonic()
-            if self._kept is None or now_s - self._kept[0] >= GAUGES_KEPT_S:
-                self._kept = (now_s, list(self._look()))
-            return self._kept[1]
+            if self._kept is not None and now_s - self._kept[0] < GAUGES_KEPT_S:
+                return self._kept[1]
+        looks = [(each, each.look()) for each in (self._database, self._redis)]
+        for lookout, look in looks:
+            wait([look], timeout=lookout.left_s())
+        database, redis = (look.result() if look.done() else None for _, look in looks)
+        found = (database if database is not None else [_database_up(0)]) + (redis or [])
+        if database is not None:
+            with self._lock:
+                self._kept = (now_s, found)
+        return found
 
     def _look(self) -> Iterator[Metric]:
         hot = metrics.hot.named()
@@ -108,12 +120,11 @@ class Scrape:
         yield _database_up(1)
         if found is not None:
             yield from _families_of(found)
-            yield from self._reserved()
 
     def _reserved(self) -> Iterator[Metric]:
         """Ask Redis; without an answer there is no number, rather than a wrong one."""
         if self._services.admission is not None:
-            with suppress(StockTrouble, DatabaseTrouble):
+            with suppress(StockTrouble, DatabaseTrouble, NotProvisioned):
                 units = metrics.fold(self._services.admission.reserved())
                 yield _family("pawtill_reserved", "Taken in Redis and not landed yet.", units, label="campaign")
 
@@ -145,7 +156,7 @@ def _family(name: str, documentation: str, values: Mapping[str, float], *, label
 
 
 def _database_up(up: int) -> Metric:
-    return GaugeMetricFamily("pawtill_database_up", "1 where the database answers.", value=up)
+    return GaugeMetricFamily("pawtill_database_up", "1 where the database answers, within 2.5 s.", value=up)
 
 
 class _Collector(Protocol):

@@ -159,6 +159,17 @@ class SyncEngine:
             self._greet()
             return pull(self._session)
 
+    def pull_first(self) -> None:
+        """Pull where nothing was pulled yet: what is carried over, or waits for an answer, is read by zone and money.
+
+        No greeting goes before it, for a ledger that is not the server's any more stops there.
+        """
+        with self._one_at_a_time, self.contact():
+            with self._session.db.read() as conn:
+                known = meta.load(conn).cursor
+            if not known:
+                pull(self._session)
+
     def push_before_asking(self) -> bool:
         """Tell the server what it should know before it is asked something; return whether it knows all.
 

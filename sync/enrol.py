@@ -40,7 +40,13 @@ class ServerRegistry:
         message = Enrol(proto=PROTOCOL, till=self._till_id, enrolment=enrolment_id, epoch=epoch, last=last)
         answer = self._client.exchange(ENROL_PATH, message, EnrolAnswer)
         waiting = tuple(Waiting(each.order, each.attempt, each.state, each.told) for each in answer.pending)
-        return NewEpoch(answer.epoch, answer.tail, forked=answer.forked, waiting=waiting)
+        return NewEpoch(
+            answer.epoch,
+            answer.tail,
+            forked=answer.forked,
+            booked_until_ms=answer.booked_until_ms,
+            waiting=waiting,
+        )
 
     def unknown(self, entry_ids: Sequence[str]) -> set[str]:
         """Ask what the server does not have, page by page."""
@@ -64,6 +70,7 @@ def rejoin(till: Till, engine: SyncEngine, client: ServerClient) -> Begun | None
     except SyncStopped as stopped:
         if stopped.stop not in MENDED:
             raise
+        engine.pull_first()
         with engine.paused():
             return till.begin_epoch(ServerRegistry(client, till.till_id))
     return None
@@ -86,6 +93,7 @@ def recover(path: Path, opened: Opened, *, who: tuple[str, str], copy: SecondCop
             saved = recovery.salvage(path, till_id=till_id, store_id=store_id, copy=copy, enrolment=known or new_id)
             with opened(recovery.working_file(path)) as (till, engine, client):
                 registry = ServerRegistry(client, till_id)
+                engine.pull_first()
                 with engine.paused():
                     last = (saved.last_seq, "")
                     begun = till.begin_epoch(registry, last=last, gaps=not saved.whole, beside=saved.beside)

@@ -4,7 +4,8 @@ Version 1 (2026-11): hello, push, pull over JSON and HTTPS, all POST. Fields tha
 their place already and are empty. What an enrolled till says, and what it is answered, is signed whole as HTTP messages
 (`sync/signatures.py`). Leases and homes came within it: entries of new kinds, which an older server quarantines, and
 records of new kinds, which an older till passes over. So did epochs (2026-12): enrol and unknown, entries that carry
-others, answers that name what they answer. An unknown version is refused with
+others, answers that name what they answer. So did risks (2026-12): entries `approval` and `pin_failed`, `risks` among
+the rights of a sale, records `risk` and `staff`. An unknown version is refused with
 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted (PROTOCOL 3.8).
 
 A session is `hello -> push* -> pull* -> sanity`. No status code may delete or skip an entry: only `acked`, which names
@@ -33,7 +34,20 @@ ADOPT_MAX = 200
 
 SALE, CANCEL, PAYMENT_UNKNOWN, LATE_PAYMENT, REFUND = "sale", "cancel", "payment_unknown", "late_payment", "refund"
 CLAIM, LEASE_CLOSE, COUPON_RETURN = "claim", "lease_close", "coupon_return"
-ENTRY_KINDS = (SALE, CANCEL, PAYMENT_UNKNOWN, LATE_PAYMENT, REFUND, CLAIM, LEASE_CLOSE, COUPON_RETURN, CARRY)
+APPROVAL, PIN_FAILED = "approval", "pin_failed"
+ENTRY_KINDS = (
+    SALE,
+    CANCEL,
+    PAYMENT_UNKNOWN,
+    LATE_PAYMENT,
+    REFUND,
+    CLAIM,
+    LEASE_CLOSE,
+    COUPON_RETURN,
+    APPROVAL,
+    PIN_FAILED,
+    CARRY,
+)
 
 OK, DUPLICATE, CONFLICT, QUARANTINED = "OK", "DUP", "CONFLICT", "QUARANTINED"
 
@@ -252,11 +266,15 @@ class PendingOrder(Answer):
 
 
 class EnrolAnswer(Answer):
-    """Open a new epoch. `tail` is where the server knows the old ledger to end; `forked`: it met two of them."""
+    """Open a new epoch. `tail` is where the server knows the old ledger to end; `forked`: it met two of them.
+
+    `booked_until_ms` is the last moment, by the till's clock, of what the books hold of it; 0 = they hold nothing.
+    """
 
     epoch: int
     tail: Mark
     forked: bool
+    booked_until_ms: int = 0
     pending: list[PendingOrder] = []
 
 

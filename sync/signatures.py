@@ -66,11 +66,18 @@ class Signed:
 
 @dataclass(slots=True)
 class _Keys(HTTPSignatureKeyResolver):
+    """Give keys to the library; it takes whatever `find` raises for a bad signature, so `trouble` keeps that."""
+
     find: Callable[[str], Ed25519PublicKey | None] = lambda _key_id: None
     private: Mapping[str, Ed25519PrivateKey] = field(default_factory=dict)
+    trouble: Exception | None = None
 
     def resolve_public_key(self, key_id: str) -> Ed25519PublicKey | None:
-        return self.find(key_id)
+        try:
+            return self.find(key_id)
+        except Exception as trouble:
+            self.trouble = trouble
+            raise
 
     def resolve_private_key(self, key_id: str) -> Ed25519PrivateKey:
         return self.private[key_id]
@@ -100,7 +107,10 @@ def sign_request(request: Request, body: bytes, *, key: Ed25519PrivateKey, signe
 
 
 def check_request(request: Request, body: bytes, *, find: Callable[[str], Ed25519PublicKey | None]) -> Signed:
-    """Return what a request's signature says; raises BadSignature. Whether it is fresh and allowed is the caller's."""
+    """Return what a request's signature says; raises BadSignature, and what `find` raises.
+
+    Whether it is fresh and allowed is the caller's.
+    """
     parameters = _verified(request, body, find=find, tag=REQUEST_TAG, parts=REQUEST_PARTS)
     created_s, nonce = parameters.get("created"), parameters.get("nonce")
     if type(created_s) is not int or not isinstance(nonce, str) or not 0 < len(nonce) <= NONCE_MAX_CHARS:
@@ -139,10 +149,13 @@ def _verified(
     tag: str,
     parts: tuple[str, ...],
 ) -> dict[str, int | str]:
-    verifier = _Verifier(signature_algorithm=algorithms.ED25519, key_resolver=_Keys(find))
+    keys = _Keys(find)
+    verifier = _Verifier(signature_algorithm=algorithms.ED25519, key_resolver=keys)
     try:
         results = verifier.verify(message, max_age=None, expect_tag=tag, require_components=parts, body=body)
     except HTTPMessageSignaturesException as error:
+        if keys.trouble is not None:
+            raise keys.trouble from None
         raise BadSignature(str(error)) from None
     if len(results) != 1 or results[0].body is None:
         raise BadSignature("one signature, over the body too")

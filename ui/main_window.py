@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QMainWindow, QStacke
 from app.domain.ports import Clock
 from app.services.ports import PaymentAnswer
 from ui import theme
+from ui.counter.approval_dialog import ApprovalDialog
 from ui.counter.confirm_dialog import ConfirmDialog
 from ui.counter.counter_presenter import CounterPresenter, Page
 from ui.counter.desk_view import DeskView
@@ -117,7 +118,7 @@ class MainWindow(QMainWindow):
 
     def scan(self, text: str) -> None:
         """Take a scan; while a question is open, that one is answered first."""
-        if isinstance(self.dialog, EntryDialog):
+        if isinstance(self.dialog, EntryDialog | ApprovalDialog):
             self.dialog.tell(self.words.text("verdict.answer_first"))
         elif self.dialog is None:
             self.counter.scan(text)
@@ -174,6 +175,13 @@ class MainWindow(QMainWindow):
             desk = self.counter.desk
             self._open(EntryDialog(asked, self.words, enter=desk.enter_quantity, drop=desk.drop_question, parent=self))
 
+    def _draw_approval(self) -> None:
+        """Open the question for a manager's word, and show what becomes of it."""
+        if isinstance(self.dialog, ApprovalDialog):
+            self.dialog.draw()
+        elif self.counter.approval.state is not None and self.dialog is None:
+            self._open(ApprovalDialog(self.counter.approval, self.words, parent=self))
+
     # ------------------------------------------------------------------ drawing
 
     def translate(self) -> None:
@@ -202,6 +210,7 @@ class MainWindow(QMainWindow):
             self._focus()
         self.status_bar.draw()
         self._draw_question()
+        self._draw_approval()
         self.drawn.emit()
 
     def _adopt_chain(self) -> None:

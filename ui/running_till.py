@@ -75,14 +75,21 @@ class RunningTill:
 
 
 def open_running_till(
-    file: Path, granted: TillPass, *, payments: PaymentPort, probe: Probe = no_probe, copy_folder: Path | None = None
+    file: Path,
+    granted: TillPass,
+    *,
+    payments: PaymentPort,
+    clock: Clock | None = None,
+    probe: Probe = no_probe,
+    copy_folder: Path | None = None,
 ) -> RunningTill:
     """Open the till's file and its line; sync and upkeep wait for `start`. `copy_folder` is for the second copy.
 
+    `clock` None = the machine's.
     Raises what `app.store.errors` names, but for damage: such a till opens, says so in its status, and sells nothing.
     ValueError: the URL, or the authority, is none.
     """
-    clock = SystemClock()
+    clock = clock or SystemClock()
     client = _line(granted, clock)
     made: list[tuple[SyncEngine, ServerHeadOffice]] = []
 

@@ -133,16 +133,18 @@ def verdict_words(words: Words, verdict: Verdict, names: Mapping[str, Name | str
 
 
 class Keypad(QWidget):
-    """Type digits into a field by touch."""
+    """Type digits into a field by touch; `keys` from the upper left, three in a row, a blank for none."""
 
-    def __init__(self, field: QLineEdit) -> None:
+    def __init__(self, field: QLineEdit, *, keys: str = "789456123.0") -> None:
         super().__init__()
         self._field = field
         self.setMinimumHeight(4 * (TOUCH_PX + 2) + 3 * 6)
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(6)
-        for i, char in enumerate("789456123.0"):
+        for i, char in enumerate(keys):
+            if char == " ":
+                continue
             button = self._button(char)
             button.clicked.connect(lambda _checked=False, char=char: self._field.insert(char))
             grid.addWidget(button, i // 3, i % 3)

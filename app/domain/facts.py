@@ -9,6 +9,7 @@ from datetime import datetime, tzinfo
 
 from app.domain.basket import Cover, Line
 from app.domain.refusals import Refusal
+from app.domain.risk import RiskRoom
 from app.domain.rules import Rule
 
 
@@ -39,7 +40,8 @@ class CouponFacts:
     `state` is a state of the coupon life cycle. `member_id` is None for a bearer coupon, which binds nobody.
     `order_id` is the order that holds (FROZEN) or used (USED) it; `state_facts` say where and when. `blocked` is a
     reason outside of the rule itself (`needs_online`, `leased_elsewhere`); it goes right behind state, window and
-    pause. `valid_until_at` is the end fixed at the claim (None = no end). `budget_left_minor` None = no budget.
+    pause. `valid_until_at` is the end fixed at the claim (None = no end). `budget_left_minor` None = no budget. `risk`
+    bounds what a coupon takes off that is used without a right, on somebody's word; None = it needs nobody's.
     """
 
     id: str
@@ -53,6 +55,7 @@ class CouponFacts:
     state_facts: Mapping[str, object] = field(default_factory=dict)
     budget_left_minor: int | None = None
     blocked: Refusal | None = None
+    risk: RiskRoom | None = None
 
 
 @dataclass(frozen=True, slots=True)

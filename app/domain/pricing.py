@@ -20,6 +20,7 @@ from app.domain.facts import CardFacts, CouponFacts, OrderFacts, PromotionFacts
 from app.domain.punching import cover_units
 from app.domain.quote import Laid, Quote, QuoteLine
 from app.domain.refusals import Refusal, RefusalCode, refuse
+from app.domain.risk import room_reason
 from app.domain.rules import Rule
 from app.domain.stacking import keep_first_scanned
 
@@ -115,6 +116,7 @@ class _Round:
     refused: dict[str, Refusal] = field(default_factory=dict)
     skipped: dict[str, Refusal] = field(default_factory=dict)
     spent: Counter[str] = field(default_factory=Counter)
+    risked_minor: int = 0
 
     def lay(
         self, source: CouponFacts | PromotionFacts, *, coupon_id: str | None, eligible: tuple[int, ...]
@@ -127,6 +129,12 @@ class _Round:
         left_minor = source.budget_left_minor
         if left_minor is not None and self.spent[campaign_id] + off_minor > left_minor:
             return refuse(RefusalCode.BUDGET_SPENT, campaign=campaign_id)
+        room = source.risk if isinstance(source, CouponFacts) else None
+        if room is not None:
+            reason = room_reason(room, off_minor, spent_minor=self.risked_minor)
+            if reason is not None:
+                return reason
+            self.risked_minor += off_minor
         self.spent[campaign_id] += off_minor
         self.laid.append(Laid(campaign_id, coupon_id, source.rule, self.board.take(eligible, shares)))
         return None

@@ -50,6 +50,10 @@ class RefusalCode(StrEnum):
     RATE_LIMITED = "rate_limited"
     INVALID_CAMPAIGN = "invalid_campaign"
     DUPLICATE_MISMATCH = "duplicate_mismatch"
+    RISK_SPENT = "risk_spent"
+    RISK_LIMIT = "risk_limit"
+    WRONG_PIN = "wrong_pin"
+    PIN_LOCKED = "pin_locked"
 
 
 @dataclass(frozen=True, slots=True)

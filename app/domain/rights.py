@@ -1,15 +1,16 @@
 """Name what can be countable value, and say what an order draws on; till and server read both the same.
 
 An account is named by its kind and its owner: `stock:<campaign>` in coupons, `budget:<campaign>` in minor units of
-discount, `value:<member>` in minor units, `uses:<card>` in uses.
+discount, `value:<member>` in minor units, `uses:<card>` in uses, `risk:<till>` in minor units that the till may give
+away without a right.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-STOCK, BUDGET, VALUE, USES = "stock", "budget", "value", "uses"
-KINDS = (STOCK, BUDGET, VALUE, USES)
+STOCK, BUDGET, VALUE, USES, RISK = "stock", "budget", "value", "uses", "risk"
+KINDS = (STOCK, BUDGET, VALUE, USES, RISK)
 
 
 def stock_id(campaign_id: str) -> str:
@@ -30,6 +31,11 @@ def value_id(member_id: str) -> str:
 def uses_id(card_id: str) -> str:
     """Name the account of a punch card, in uses."""
     return f"{USES}:{card_id}"
+
+
+def risk_id(till_id: str) -> str:
+    """Name the account of a till's risk budget, in minor units."""
+    return f"{RISK}:{till_id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,6 +147,26 @@ class UsableCoupon:
     discount_minor: int = 0
 
 
+# ------------------------------------------------------------------ approvals
+
+
+@dataclass(frozen=True, slots=True)
+class Approver:
+    """Name somebody who may approve at this till."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """Tell that an order may use a coupon without a right, by whose word, and what it may take off at most."""
+
+    coupon_id: str
+    by: str
+    max_minor: int
+
+
 # ------------------------------------------------------------------ basket and order
 
 

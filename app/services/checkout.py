@@ -9,6 +9,7 @@ before, so that whatever becomes of the answer, the server can be told which att
 | --- | --- |
 | granted | HELD |
 | a refusal, or "busy" | nothing was held; the id stays free (CANCELLED, without an entry) |
+| that the till itself is a coupon's home | takes it there, and tries anew: it came home while the till asked |
 | none | appends `cancel` (`no_answer`): if it was granted, it is given back with the next push |
 | granted, and the till dies before it writes that down | the restart appends `cancel` (`interrupted`) |
 """
@@ -22,11 +23,11 @@ from app.domain.pricing import price
 from app.domain.quote import Quote
 from app.domain.quote_json import read_quote, write_line, write_quote
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
-from app.domain.rights import Rights, rights_of, value_id
+from app.domain.rights import Rights, rights_of, risk_id, value_id
 from app.domain.states import OrderEvent, OrderState
 from app.domain.tenders import stored_value_reason
-from app.services import leasing
-from app.services.api import BasketRequest, OpenOrder
+from app.services import leasing, risks
+from app.services.api import AtHome, BasketRequest, OpenOrder
 from app.services.asking import Asked
 from app.services.gathering import Site, gather, gather_site
 from app.services.parts import Parts
@@ -41,6 +42,24 @@ from resources import lifecycles
 def checkout(parts: Parts, order_id: str, basket: BasketRequest, *, stored_value_minor: int = 0) -> OpenOrder | Refusal:
     """Price the basket and get its rights; see `Till.checkout`."""
     assert 0 < len(order_id) <= 64, "an order's id fits the wire"
+    opened = _checkout(parts, order_id, basket, stored_value_minor=stored_value_minor)
+    for _ in basket.use:
+        if not _came_home(parts, opened):
+            break
+        opened = _checkout(parts, order_id, basket, stored_value_minor=stored_value_minor)
+    return opened
+
+
+def _came_home(parts: Parts, opened: OpenOrder | Refusal) -> bool:
+    """Take a coupon that the server refuses because this till is its home: it came home while the till asked."""
+    if not isinstance(opened, Refusal) or opened.code is not RefusalCode.LEASED_ELSEWHERE:
+        return False
+    if opened.facts.get("till") != parts.till_id:
+        return False
+    return isinstance(leasing.take_home(parts, str(opened.facts["coupon"])), AtHome)
+
+
+def _checkout(parts: Parts, order_id: str, basket: BasketRequest, *, stored_value_minor: int) -> OpenOrder | Refusal:
     asked = Asked.of(basket, stored_value_minor)
     with parts.database.read() as conn:
         before = orders.get(conn, order_id)
@@ -126,7 +145,7 @@ def _attempt(before: OrderRow | None) -> int:
 def _row(parts: Parts, asked: Asked, facts: OrderFacts, *, quote: Quote, attempt: int) -> OrderRow:
     with parts.database.read() as conn:
         chain = catalog.chain(conn)
-        draws = own_rights(conn, quote, asked.stored_value_minor)
+        draws = own_rights(conn, parts, facts.order_id, quote=quote, stored_value_minor=asked.stored_value_minor)
     assert chain is not None, "it was there when the facts were gathered"
     return OrderRow(
         facts.order_id,
@@ -152,10 +171,18 @@ def needed(quote: Quote, stored_value_minor: int = 0) -> Rights:
     )
 
 
-def own_rights(conn: Connection, quote: Quote, stored_value_minor: int) -> Draws | None:
-    """Return what the order draws on of this till's own rights, empty where it needs none; None = not all are here."""
+def own_rights(conn: Connection, parts: Parts, order_id: str, *, quote: Quote, stored_value_minor: int) -> Draws | None:
+    """Return what the order draws on of this till's own rights, empty where it needs none; None = not all are here.
+
+    What it takes at a risk it pays from the till's risk budget.
+    """
     uses = needed(quote, stored_value_minor)
-    return rights.plan(conn, uses) if uses else {}
+    risked = risks.taken(conn, parts, order_id, quote=quote)
+    if risked:
+        cost = {risk_id(parts.till_id): sum(each["amount_minor"] for each in risked)}
+        uses = Rights(uses.coupons - {each["coupon"] for each in risked}, {**uses.amounts, **cost})
+    draws = rights.plan(conn, uses) if uses else {}
+    return {**draws, "risks": risked} if draws and risked else draws
 
 
 def open_order(parts: Parts, row: OrderRow) -> OpenOrder:

@@ -7,6 +7,7 @@ crash at any point leaves the old epoch, whose enrolment is asked for again unde
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Protocol
 
 from sqlalchemy import Connection
@@ -36,11 +37,13 @@ class NewEpoch:
     """Hold what the server granted.
 
     `tail` is where it knows our old ledger to end; `forked`: it met two ledgers that both said to be it.
+    `booked_until_ms` is the last moment of what the books hold of us, by our clock; 0 = they hold nothing.
     """
 
     epoch: int
     tail: Mark
     forked: bool
+    booked_until_ms: int = 0
     waiting: tuple[Waiting, ...] = ()
 
 
@@ -115,7 +118,8 @@ def _record(parts: Parts, granted: NewEpoch, *, known: set[str], more: Sequence[
         missing = [fact for fact in ledger.facts(tx) if fact.entry_id not in known]
         missing += [fact for fact in more if all(fact.entry_id != each.entry_id for each in missing)]
         whole = not cut and not granted.forked and _reaches(tx, before, granted.tail)
-        meta.put(tx, epoch=granted.epoch, enrolment="", epoch_since_ms=instant_ms(now), sent_seq=0, cursor=0)
+        since_ms = max(instant_ms(now), granted.booked_until_ms, *(_told_ms(fact) for fact in missing), 0)
+        meta.put(tx, epoch=granted.epoch, enrolment="", epoch_since_ms=since_ms, sent_seq=0, cursor=0)
         meta.put(tx, acked_seq=0, acked_hash="", seen_seq=0, seen_hash="")
         for each in granted.waiting:
             _wait_again(tx, parts, each)
@@ -128,6 +132,14 @@ def _record(parts: Parts, granted: NewEpoch, *, known: set[str], more: Sequence[
             rights.drop(tx)
         projections.rebuild(tx, ledger)
     return Begun(granted.epoch, len(missing), whole=whole)
+
+
+def _told_ms(fact: Entry) -> int:
+    """Return when the fact happened by the clock of then; 0 where it does not say so."""
+    try:
+        return instant_ms(datetime.fromisoformat(fact.read()["at"]))
+    except (KeyError, TypeError, ValueError):
+        return 0
 
 
 def _reaches(tx: Connection, epoch: int, tail: Mark) -> bool:

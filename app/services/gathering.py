@@ -3,6 +3,7 @@
 What this till has a right to decide, it decides, with or without a line. Offline, the rest is marked as the server's:
 coupons, punch cards, and promotions with a budget are blocked (`needs_online`), so that they are refused behind their
 own reasons (an expired coupon stays expired). What is at home at another till is blocked always (`leased_elsewhere`).
+A coupon that may be taken at a risk is blocked until a manager has approved it for this order (`risks`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,9 +18,9 @@ from app.domain.money import MAX_MINOR
 from app.domain.pricing import effective_member_id
 from app.domain.refusals import Refusal, RefusalCode, refuse
 from app.domain.rights import budget_id, uses_id
-from app.domain.rules import Rule
 from app.services.api import BasketRequest
 from app.services.parts import Parts
+from app.services.risks import RiskDesk
 from app.store import catalog, coupons, meta, orders, rights
 from app.store.catalog import Card, Chain, Product
 from app.store.coupons import CouponRow
@@ -111,7 +112,8 @@ def gather(
     if isinstance(lines, Refusal):
         return lines
     found = coupons.by_ids(conn, basket.use)
-    known, unknown = _coupons(parts, site, basket.use, found=found)
+    desk = risk_desk(conn, parts, site, order_id=order_id)
+    known, unknown = _coupons(parts, site, basket.use, found=found, desk=desk)
     return _facts(conn, parts, site, basket=basket, lines=lines, order_id=order_id, coupons=known, unknown=unknown)
 
 
@@ -128,7 +130,7 @@ def gather_member_coupons(conn: Connection, parts: Parts, basket: BasketRequest)
     if isinstance(lines, Refusal):
         return lines
     rows = {row.id: row for row in coupons.of_member(conn, basket.member_id)}
-    known, _ = _coupons(parts, site, rows, found=rows)
+    known, _ = _coupons(parts, site, rows, found=rows, desk=risk_desk(conn, parts, site, order_id=""))
     return _facts(conn, parts, site, basket=basket, lines=lines, order_id="", coupons=known, unknown={})
 
 
@@ -228,14 +230,19 @@ def card_uses(conn: Connection, site: Site, row: Card) -> tuple[int, Refusal | N
     return lent or 0, refuse(RefusalCode.NEEDS_ONLINE, card=row.id) if lent is None else None
 
 
+def risk_desk(conn: Connection, parts: Parts, site: Site, *, order_id: str) -> RiskDesk:
+    """Return what knows which coupons an order may use without a right; "" = no order yet."""
+    return RiskDesk(conn, parts, site.meta, site.now, order_id)
+
+
 def _coupons(
-    parts: Parts, site: Site, wanted: Iterable[str], *, found: Mapping[str, CouponRow]
+    parts: Parts, site: Site, wanted: Iterable[str], *, found: Mapping[str, CouponRow], desk: RiskDesk
 ) -> tuple[tuple[CouponFacts, ...], dict[str, Refusal]]:
     known: list[CouponFacts] = []
     unknown: dict[str, Refusal] = {}
     for coupon_id in wanted:
         row = found.get(coupon_id)
-        facts = _not_here(site, "coupon", coupon_id) if row is None else coupon_facts(parts, site, row)
+        facts = _not_here(site, "coupon", coupon_id) if row is None else coupon_facts(parts, site, row, desk=desk)
         if isinstance(facts, Refusal):
             unknown[coupon_id] = facts
         else:
@@ -243,7 +250,7 @@ def _coupons(
     return tuple(known), unknown
 
 
-def coupon_facts(parts: Parts, site: Site, row: CouponRow) -> CouponFacts | Refusal:
+def coupon_facts(parts: Parts, site: Site, row: CouponRow, *, desk: RiskDesk) -> CouponFacts | Refusal:
     """Describe a coupon; `needs_online` or `invalid_campaign` where its rule is not here or cannot be read."""
     if row.rule is None:
         return refuse(RefusalCode.NEEDS_ONLINE, coupon=row.id, snapshot=row.snapshot_id)
@@ -252,6 +259,8 @@ def coupon_facts(parts: Parts, site: Site, row: CouponRow) -> CouponFacts | Refu
         return Refusal(rule.code, {"coupon": row.id, **rule.facts})
     where = {"store": row.store_id} if row.store_id else {}
     when = {"at": row.state_at.isoformat()} if row.state_at else {}
+    lent = rule.budget_minor is None or row.budget_lent_minor is not None
+    at_risk = lent and not site.online and not row.at_home and row.home in (None, parts.till_id)
     return CouponFacts(
         row.id,
         row.campaign_id,
@@ -263,14 +272,15 @@ def coupon_facts(parts: Parts, site: Site, row: CouponRow) -> CouponFacts | Refu
         order_id=row.order_id,
         state_facts={**where, **when},
         budget_left_minor=row.budget_left_minor if site.online else row.budget_lent_minor,
-        blocked=_coupon_blocked(parts, site, row, rule=rule),
+        blocked=desk.reason(row) if at_risk else _coupon_blocked(parts, site, row, lent=lent),
+        risk=desk.room(row) if at_risk else None,
     )
 
 
-def _coupon_blocked(parts: Parts, site: Site, row: CouponRow, *, rule: Rule) -> Refusal | None:
+def _coupon_blocked(parts: Parts, site: Site, row: CouponRow, *, lent: bool) -> Refusal | None:
     if not row.at_home and row.home not in (None, parts.till_id):
         return refuse(RefusalCode.LEASED_ELSEWHERE, coupon=row.id, till=row.home)
-    if site.online or (row.at_home and (rule.budget_minor is None or row.budget_lent_minor is not None)):
+    if site.online or (row.at_home and lent):
         return None
     return refuse(RefusalCode.NEEDS_ONLINE, coupon=row.id)
 

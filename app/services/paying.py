@@ -226,7 +226,7 @@ def _at_this_price(
         return refuse(
             RefusalCode.PAYMENT_MISMATCH, order=row.id, shown_minor=shown_minor, now_minor=quote.payable_minor
         )
-    draws = own_rights(tx, quote, stored_value_of(row))
+    draws = own_rights(tx, parts, row.id, quote=quote, stored_value_minor=stored_value_of(row))
     if draws is None:
         return None
     written, own = write_quote(quote, site.chain.currency), draws or None

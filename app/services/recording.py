@@ -16,7 +16,8 @@ from app.domain.ledger import Entry
 from app.domain.receipt_number import ReceiptNumber
 from app.domain.states import OrderState
 from app.services.parts import Parts
-from app.store import coupons, meta, orders, projections, rights
+from app.store import approvals, coupons, meta, orders, projections, rights
+from app.store.approvals import Approval, Manager
 from app.store.ledger import Stamp, Tail
 from app.store.orders import OrderRow, RefundRow
 from app.store.rights import LeaseRow
@@ -149,6 +150,32 @@ def append_lease_close(tx: Connection, parts: Parts, lease: LeaseRow, *, now: da
     body = {**_told(parts, now), "lease": lease.id, "used": lease.used}
     _append(tx, parts, projections.LEASE_CLOSE, body=body, now=now)
     return True
+
+
+def append_approval(
+    tx: Connection, parts: Parts, given: Approval, *, campaign_id: str, pin_version: int, now: datetime
+) -> None:
+    """Append that a manager lets an order use a coupon without a right."""
+    said = {
+        "approval": given.id,
+        "order": given.order_id,
+        "coupon": given.coupon_id,
+        "campaign": campaign_id,
+        "member": given.member_id,
+        "by": given.by,
+        "pin_version": pin_version,
+        "reason": given.reason,
+        "max_minor": given.max_minor,
+    }
+    _append(tx, parts, approvals.APPROVAL, body={**_told(parts, now), **said}, now=now)
+    approvals.put(tx, given)
+
+
+def append_pin_failed(tx: Connection, parts: Parts, manager: Manager, *, count: int, now: datetime) -> None:
+    """Append that a PIN of a manager was wrong, the `count`th in a row."""
+    said = {"by": manager.id, "pin_version": manager.pin_version, "failures": count}
+    _append(tx, parts, approvals.PIN_FAILED, body={**_told(parts, now), **said}, now=now)
+    approvals.put_failure(tx, manager.id, manager.pin_version, count=count, at=now)
 
 
 def append_coupon_return(tx: Connection, parts: Parts, coupon_id: str, *, version: int, now: datetime) -> bool:

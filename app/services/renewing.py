@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from app.domain.conditions import campaign_reason
 from app.domain.refusals import Refusal, RefusalCode
 from app.domain.renewal import Demand, HeldLease, Policy, Renewal, Wanted, decide_renewal
-from app.domain.rights import BUDGET, STOCK, USES, VALUE
+from app.domain.rights import BUDGET, STOCK, USES, VALUE, risk_id
 from app.domain.rules import Kind, Rule
 from app.services import leasing
 from app.services.api import DayClosed, Renewed
@@ -21,7 +21,7 @@ from app.services.demand import DemandBook
 from app.services.gathering import Site, gather_site
 from app.services.parts import Parts
 from app.services.recording import append_coupon_return, append_lease_close
-from app.store import catalog, coupons, meta, orders, rights
+from app.store import approvals, catalog, coupons, meta, orders, rights
 from app.store.meta import instant, instant_ms
 from app.store.rights import LeaseRow
 
@@ -29,6 +29,8 @@ VALUE_EACH, VALUE_TOTAL = 200, 5_000
 """In the currency's major unit: of one member (PROTOCOL 1.2), and of all members together."""
 PRICED_FOR = timedelta(minutes=30)
 """How long an order that was checked out, and for which nothing is kept, is expected to be paid with what it saw."""
+RISK_RESTS = timedelta(minutes=30)
+"""How long the risk budget is not asked for again once it was refused."""
 HOMES_REST = timedelta(minutes=30)
 """How long the server is not asked for coupons once it had none for us: it keeps some that the copy shows."""
 REMEMBERED = timedelta(days=1)
@@ -58,9 +60,9 @@ def renew(parts: Parts, keeper: Keeper) -> Renewed:
     if not _connected(parts):
         return Renewed(granted=granted)
     with parts.database.read() as conn:
-        renewal = _decide(conn, parts, keeper.book)
-    closed, returned = _give_back(parts, renewal.close)
-    for account_id, amount in renewal.ask:
+        renewal, risk = _decide(conn, parts, keeper.book), _decide_risk(conn, parts)
+    closed, returned = _give_back(parts, (*renewal.close, *risk.close))
+    for account_id, amount in (*risk.ask, *renewal.ask):
         answer = leasing.lease(parts, account_id, amount, size=rights.SHARE)
         granted += not isinstance(answer, Refusal)
         if isinstance(answer, Refusal) and answer.code in _STOPS:
@@ -130,10 +132,36 @@ def _decide(conn: Connection, parts: Parts, book: DemandBook) -> Renewal:
     return decide_renewal(wanted, policy, hours=hours, asking=not _is_closed(site), now=now)
 
 
+def _decide_risk(conn: Connection, parts: Parts) -> Renewal:
+    """Ask for the whole risk budget, and let go of what is used up or wanted back.
+
+    It is this till's alone, so nobody misses what lies here; without a budget nothing is asked for.
+    """
+    site = gather_site(conn, parts)
+    budget = approvals.budget(conn, parts.till_id)
+    if isinstance(site, Refusal) or budget is None:
+        return Renewal()
+    account_id, (limit_minor, available_minor) = risk_id(parts.till_id), budget
+    live = [row for row in rights.live_leases(conn) if row.account_id == account_id]
+    planned = _planned(conn, parts)
+    close = tuple(
+        row.id
+        for row in live
+        if row.state == rights.OPEN and not row.held and row.id not in planned
+        if row.recalled or not row.left or not limit_minor
+    )
+    waits = any(row.state == rights.REQUESTED for row in live)
+    # The copy may be behind what the server has left.
+    waits |= account_id in rights.refusals(conn, instant_ms(parts.now() - RISK_RESTS))
+    if waits or _is_closed(site) or available_minor < 1 or limit_minor < 1:
+        return Renewal(close)
+    return Renewal(close, ((account_id, available_minor),))
+
+
 def _wanted(conn: Connection, parts: Parts, site: Site, *, book: DemandBook) -> list[Wanted]:
     """Gather every account that was drawn on here, or of which something is here."""
     demands = book.demands()
-    live = rights.live_leases(conn)
+    live = [row for row in rights.live_leases(conn) if row.account_id != risk_id(parts.till_id)]
     by_account: dict[str, list[LeaseRow]] = {}
     for row in live:
         by_account.setdefault(row.account_id, []).append(row)

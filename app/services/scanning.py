@@ -11,7 +11,7 @@ from app.domain.codes import Candidate, CodeKind, code_digest, parse
 from app.domain.conditions import own_reason, read_state
 from app.domain.refusals import Refusal, RefusalCode, refuse
 from app.services.api import ScanAnswer, ScanKind
-from app.services.gathering import Site, card_uses, coupon_facts, gather_site
+from app.services.gathering import Site, card_uses, coupon_facts, gather_site, risk_desk
 from app.services.parts import Parts
 from app.services.receipts import product_title
 from app.store import catalog, coupons
@@ -113,7 +113,8 @@ class _Shelf:
         return blocked
 
     def _coupon(self, row: CouponRow) -> ScanAnswer:
-        facts = coupon_facts(self.parts, self.site, row)
+        desk = risk_desk(self.conn, self.parts, self.site, order_id="")
+        facts = coupon_facts(self.parts, self.site, row, desk=desk)
         name, name_en, owner = "", "", row.member_id
         verdict = facts if isinstance(facts, Refusal) else None
         if not isinstance(facts, Refusal):

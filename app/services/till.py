@@ -15,6 +15,7 @@ from app.domain.refusals import Refusal
 from app.domain.tenders import Tender
 from app.services import (
     advising,
+    approving,
     cancelling,
     giving,
     leasing,
@@ -26,6 +27,8 @@ from app.services import (
     showing,
 )
 from app.services.api import (
+    Approved,
+    Approver,
     AtHome,
     BasketRequest,
     Cancelled,
@@ -147,6 +150,20 @@ class Till:
     def usable_coupons(self, request: BasketRequest) -> list[UsableCoupon] | Refusal:
         """List the coupons of the request's member, the usable ones first, each other with its reason."""
         return advising.usable_coupons(self._parts, request)
+
+    def approvers(self) -> tuple[Approver, ...]:
+        """Return who may approve at this till, by name: managers of its store, but not who is signed in."""
+        return approving.approvers(self._parts)
+
+    def approve_risk(self, order_id: str, coupon_id: str, *, by: str, pin: str, reason: str) -> Approved | Refusal:
+        """Let an order use a coupon that this till has no right to and cannot ask about, on a manager's word.
+
+        For coupons that are refused with `needs_approval` alone; each other reason is given as it is. `wrong_pin`, and
+        `pin_locked` for a while behind the fifth; `not_allowed` for one's own order, and while there is a line: then
+        the server is asked. Takes some 50 ms.
+        """
+        with self._ordering():
+            return approving.approve_risk(self._parts, order_id, coupon_id, by=by, pin=pin, reason=reason)
 
     def checkout(self, order_id: str, request: BasketRequest, *, stored_value_minor: int = 0) -> OpenOrder | Refusal:
         """Price the basket and get every right that it needs (from the server), so that it can be paid.

@@ -20,7 +20,7 @@ from app.store.ledger import Ledger
 
 APPLICATION_ID = 0x50415754
 """The letters PAWT: `file` and SQLite tools can tell whose file it is (SQLite, pragma application_id)."""
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Number of the newest migration; the file carries it as `user_version`."""
 CHECKED_ENTRIES = 1000
 RECOVERING = ".recovering"

@@ -188,7 +188,7 @@ def campaign(conn: Connection, campaign_id: str) -> Promotion | None:
     """Return a campaign of whatever kind with the rule in force; None where it or its rule is not here."""
     row = run(
         conn,
-        "SELECT k.id, k.state, k.snapshot_id, s.rule, k.budget_left_minor, k.offline = 'lease' FROM campaign k "
+        "SELECT k.id, k.state, k.snapshot_id, s.rule, k.budget_left_minor, k.offline != 'online_only' FROM campaign k "
         "JOIN snapshot s ON s.id = k.snapshot_id WHERE k.id = ?",
         (campaign_id,),
     ).fetchone()

@@ -23,7 +23,8 @@ class CouponRow:
     `rule` None = the snapshot has not been pulled (yet). `member_id` is who claimed it, also where its rule lets
     anyone use it. `order_id`, `store_id` and `state_at` say which order holds or used it, where and when. `at_home`:
     this till alone decides over it, and the state is its own word; `home` is another till that does.
-    `budget_lent_minor` is what this till has left of leases of the campaign's budget, None = it has none.
+    `budget_lent_minor` is what this till has left of leases of the campaign's budget, None = it has none. `offline` is
+    what its campaign allows there; with "risk" one coupon may cost `risk_max_minor` without a right.
     """
 
     id: str
@@ -41,6 +42,9 @@ class CouponRow:
     at_home: bool = False
     home: str | None = None
     budget_lent_minor: int | None = None
+    offline: str = "lease"
+    risk_max_minor: int | None = None
+    sync_age_max_h: int | None = None
 
 
 # A home here counts only in the newest version of the coupon: the server's word about it may be newer.
@@ -48,7 +52,8 @@ _SELECT = (
     "SELECT c.id, c.campaign_id, c.snapshot_id, c.member_id, c.state, c.order_id, c.state_store, c.state_at, "
     "c.valid_until_at, s.rule, coalesce(k.state, 'ACTIVE'), k.budget_left_minor, c.home, h.state, h.order_id, "
     "(SELECT sum(l.qty - l.used - l.held) FROM lease l WHERE l.account_id = 'budget:' || c.campaign_id "
-    "AND l.state = 'OPEN') FROM {source} LEFT JOIN home h ON h.coupon_id = c.id AND h.version >= c.version "
+    "AND l.state = 'OPEN'), coalesce(k.offline, 'lease'), k.risk_max_minor, k.sync_age_max_h "
+    "FROM {source} LEFT JOIN home h ON h.coupon_id = c.id AND h.version >= c.version "
     "LEFT JOIN snapshot s ON s.id = c.snapshot_id LEFT JOIN campaign k ON k.id = c.campaign_id {rest}"
 )
 _BY_DIGEST = _SELECT.format(source="coupon c", rest="WHERE c.code_digest = ?")
@@ -83,6 +88,9 @@ def _row(row: Sequence[Any]) -> CouponRow:
         at_home=right in _AT_HOME,
         home=row[12] if right is None else None,
         budget_lent_minor=row[15],
+        offline=row[16],
+        risk_max_minor=row[17],
+        sync_age_max_h=row[18],
     )
 
 
@@ -148,7 +156,7 @@ def any_to_bring_home(conn: Connection, store_id: str, now_ms: int) -> bool:
     row = run(
         conn,
         "SELECT 1 FROM coupon c JOIN member m ON m.id = c.member_id AND m.home_store = ? "
-        "JOIN campaign k ON k.id = c.campaign_id AND k.offline = 'lease' AND k.state IN ('ACTIVE', 'ENDED') "
+        "JOIN campaign k ON k.id = c.campaign_id AND k.offline != 'online_only' AND k.state IN ('ACTIVE', 'ENDED') "
         "WHERE c.state = 'ISSUED' AND c.home IS NULL AND coalesce(c.valid_until_at, ?) >= ? LIMIT 1",
         (store_id, now_ms, now_ms),
     ).fetchone()

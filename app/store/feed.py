@@ -76,8 +76,8 @@ def _punch_card(key: str, record: Mapping[str, Any]) -> Row:
 
 
 def _campaign(key: str, record: Mapping[str, Any]) -> Row:
-    offline = record.get("offline") or "lease"
-    return key, record["kind"], record["state"], record["snapshot"], record.get("budget_left_minor"), offline
+    terms = (record.get("offline") or "lease", record.get("risk_max_minor"), record.get("sync_age_max_h"))
+    return key, record["kind"], record["state"], record["snapshot"], record.get("budget_left_minor"), *terms
 
 
 def _snapshot(key: str, record: Mapping[str, Any]) -> Row:
@@ -102,13 +102,26 @@ def _coupon(key: str, record: Mapping[str, Any]) -> Row:
     )
 
 
+def _risk(key: str, record: Mapping[str, Any]) -> Row:
+    return key, record["limit_minor"], record["available_minor"]
+
+
+def _staff(key: str, record: Mapping[str, Any]) -> Row:
+    return key, record["name"], record["verifier"], record["pin_version"]
+
+
 _KINDS: Mapping[str, tuple[str, str, str, Reader]] = {
     "chain": ("chain", "key", "record", _chain),
     "store": ("store", "id", "zone", _store),
     "product": ("product", "sku", "name name_en price_minor category brand barcode kind by_weight", _product),
     "member": ("member", "id", "tier home_store label has_ordered balance_minor", _member),
     "punch_card": ("punch_card", "id", "member_id service uses_left until_at", _punch_card),
-    "campaign": ("campaign", "id", "kind state snapshot_id budget_left_minor offline", _campaign),
+    "campaign": (
+        "campaign",
+        "id",
+        "kind state snapshot_id budget_left_minor offline risk_max_minor sync_age_max_h",
+        _campaign,
+    ),
     "snapshot": ("snapshot", "id", "campaign_id rule", _snapshot),
     "coupon": (
         "coupon",
@@ -117,6 +130,8 @@ _KINDS: Mapping[str, tuple[str, str, str, Reader]] = {
         "recalled",
         _coupon,
     ),
+    "risk": ("risk_budget", "till_id", "limit_minor available_minor", _risk),
+    "staff": ("staff", "id", "name verifier pin_version", _staff),
 }
 _LEASE = "lease"
 _UPSERTS = {kind: _upsert(table, key, columns) for kind, (table, key, columns, _) in _KINDS.items()}

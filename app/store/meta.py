@@ -19,10 +19,10 @@ class Meta:
     announced last. `sent_seq`: the highest number that we ever began to send, stored BEFORE each push: up to here the
     server may know more than we do, so it alone decides refunds. `cursor`: how far the feed was applied. `incarnation`
     of the server, 0 = never met. `enrolment` is the id under which a new epoch was asked for, "" = none was.
-    `epoch_since_ms`: our clock when this epoch began, 0 for the first. `last_sync_at_ms`: server's time at the end of
-    the last sync, None = never. `rights_closed_on`: the date in the store on which its rights were given back for the
-    night, "" = never. `clock_offset_ms`: server's clock less ours. `time_floor_ms`: no decision of this till is earlier
-    than this.
+    `epoch_since_ms`: our clock when this epoch began, or the last moment of what earlier ones tell where that is later;
+    0 for the first. `last_sync_at_ms`: server's time at the end of the last sync, None = never. `rights_closed_on`: the
+    date in the store on which its rights were given back for the night, "" = never. `clock_offset_ms`: server's clock
+    less ours. `time_floor_ms`: no decision of this till is earlier than this.
     """
 
     till_id: str = ""

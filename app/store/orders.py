@@ -26,8 +26,9 @@ class OrderRow:
     of what was asked for; `request` the same written out, None once a sale tells what came of it. `lines`, `quote`
     and `tenders` are as `app.domain.quote_json` writes them; `tenders` and `change_minor` are set before the payment
     begins. `payment` is the charge at the terminal, made or under way: `{"id", "type", "amount_minor"}`. `rights` are
-    the till's own that it draws on, `{"leases": [{"lease", "amount"}], "coupons": [{"coupon", "version"}]}`, None
-    where it needs none or the server holds them. `entry_seq` is that of its sale.
+    the till's own that it draws on, `{"leases": [{"lease", "amount"}], "coupons": [{"coupon", "version"}]}`, and
+    `risks` where it takes any (`app.store.rights`), None where it needs none or the server holds them. `entry_seq` is
+    that of its sale.
     """
 
     id: str
@@ -68,6 +69,11 @@ def dump(data: object) -> str:
 
 def _load(text: str | None) -> Any:
     return None if text is None else json.loads(text)
+
+
+def load_rights(text: str | None) -> Json:
+    """Read the column `rights`, {} where the order draws on nothing of this till's own."""
+    return _load(text) or {}
 
 
 def _row(row: Sequence[Any]) -> OrderRow:

@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from app.domain.ledger import Entry, original
-from app.store import orders, rights
+from app.store import approvals, orders, rights
+from app.store.approvals import APPROVAL, PIN_FAILED
 from app.store.ledger import Ledger
 from app.store.meta import instant
 from app.store.orders import OrderRow, RefundRow
@@ -94,7 +95,7 @@ def _derive(conn: Connection, ledger: Ledger) -> tuple[dict[str, tuple[OrderRow,
     for entry, wall_ms in ledger.every(conn):
         fact, at = original(entry, ledger.till_id), instant(wall_ms)
         body = fact.read()
-        if fact.kind in (CLAIM, LEASE_CLOSE, COUPON_RETURN):
+        if fact.kind in (CLAIM, LEASE_CLOSE, COUPON_RETURN, APPROVAL, PIN_FAILED):
             continue
         order_id = body["order"]
         before = found[order_id][0] if order_id in found else None
@@ -133,4 +134,5 @@ def rebuild(tx: Connection, ledger: Ledger) -> list[str]:
         if stored != replace(told, updated_at=at):
             drift.append(f"refund {request_id}")
             orders.put_refund(tx, told, now=at)
+    drift += approvals.rebuild(tx, ((original(entry, ledger.till_id), ms) for entry, ms in ledger.every(tx)))
     return drift + rights.rebuild(tx, (entry for entry, _ in ledger.every(tx)), orders.open_ones(tx))

@@ -23,6 +23,11 @@ HOME, HELD, USED, RETURNED = "HOME", "HELD", "USED", "RETURNED"
 
 Draws = dict[str, Any]
 """What an order draws on."""
+Risk = dict[str, Any]
+"""A coupon that an order uses without a right: `{"coupon", "amount_minor", "approval", "by", "reason"}`.
+
+An order's draws list them under `risks`; its leases of the till's risk budget pay for them.
+"""
 NOTHING: Draws = {"leases": [], "coupons": []}
 Home = tuple[str, int]
 """A coupon in one version of it."""
@@ -315,6 +320,15 @@ def hold(tx: Connection, draws: Draws, order_id: str) -> bool:
             (order_id, each["coupon"], each["version"]),
         )
         for each in draws["coupons"]
+    ]
+    # The copy alone knows of it: a second order here would find it free.
+    done += [
+        run(
+            tx,
+            "UPDATE coupon SET state = 'FROZEN', order_id = ? WHERE id = ? AND state = 'ISSUED'",
+            (order_id, each["coupon"]),
+        )
+        for each in draws.get("risks", ())
     ]
     return all(each.rowcount == 1 for each in done)
 

@@ -161,7 +161,49 @@ home = Table(
     CheckConstraint("(state IN ('HELD', 'USED')) = (order_id IS NOT NULL)", name="order_when_held"),
 )
 
+# ------------------------------------------------------------------ what was approved here
+
+approval = Table(
+    "approval",
+    metadata,
+    # A manager's word that an order may use a coupon without a right; an entry tells of each.
+    Column("order_id", Text, primary_key=True),
+    Column("coupon_id", Text, primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("member_id", Text),  # whose coupon it is
+    Column("by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("max_minor", BigInteger, nullable=False),
+)
+
+pin_failure = Table(
+    "pin_failure",
+    metadata,
+    # Wrong PINs in a row since the last right one; an entry tells of each.
+    Column("staff_id", Text, primary_key=True),
+    Column("pin_version", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+)
+
 # ------------------------------------------------------------------ what the server published
+
+risk_budget = Table(
+    "risk_budget",
+    metadata,
+    Column("till_id", Text, primary_key=True),  # ours
+    Column("limit_minor", BigInteger, nullable=False),
+    Column("available_minor", BigInteger, nullable=False),  # of that, what may still be leased
+)
+
+staff = Table(
+    "staff",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("verifier", Text, nullable=False),  # of the PIN: Argon2id under the chain's key (app/domain/pins.py)
+    Column("pin_version", Integer, nullable=False),
+)
 
 chain = Table("chain", metadata, Column("key", Text, primary_key=True), Column("record", JSON, nullable=False))
 
@@ -210,7 +252,10 @@ campaign = Table(
     Column("state", Text, nullable=False),
     Column("snapshot_id", Text, nullable=False),
     Column("budget_left_minor", BigInteger),
-    Column("offline", Text, nullable=False, server_default="lease"),  # or online_only: nothing of it is lent
+    # or online_only: nothing of it is lent; or risk: lent, and accepted without a right up to so much for one coupon
+    Column("offline", Text, nullable=False, server_default="lease"),
+    Column("risk_max_minor", BigInteger),
+    Column("sync_age_max_h", Integer),
     Index("ix_campaign_automatic", "kind", sqlite_where=text("kind = 'automatic'")),
 )
 

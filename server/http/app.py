@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -26,10 +27,12 @@ from server.http import (
     quotes,
     refunds,
     restoring,
+    risk,
     sync,
 )
 from server.http.running import Running
 from server.http.signed import SignedRequests
+from server.lookout import Lookout
 from server.scrape import Scrape
 from server.services.admission.admission import with_admission
 from server.services.services import Services
@@ -82,24 +85,26 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None, running:
     )
     attend(app, services, running=running)
     answers.install(app)
+    # The framework tries one route after the other, so what tills ask all day comes first.
     for part in (
+        sync,
+        orders,
+        leases,
+        refunds,
+        coupons,
+        quotes,
+        claims,
         health,
         metrics,
         docs,
         admin,
         campaigns,
-        claims,
-        coupons,
         enrolment,
         findings,
         gifts,
         issues,
-        leases,
-        quotes,
-        orders,
-        refunds,
         restoring,
-        sync,
+        risk,
     ):
         app.include_router(part.router)
     return app
@@ -113,3 +118,4 @@ def attend(app: FastAPI, services: Services, *, running: Running | None = None) 
     # Somebody has to admit claims; who opened a door to Redis has chosen who.
     app.state.services = services if services.admission is not None else with_admission(services, None)
     app.state.running = running or Running(Scrape(services))
+    app.state.database = Lookout(partial(health.database_state, services))

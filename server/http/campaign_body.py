@@ -7,6 +7,7 @@ from pydantic import AfterValidator, WithJsonSchema
 
 from app.domain.rule_json import MAX_COUNT, WEEKDAYS
 from app.domain.states import CampaignState
+from server.services.campaign_offline import AGE_MAX_H, MODES
 from server.services.campaigns import RATE_MAX
 from server.services.names import ID_CHAR, ID_MAX_CHARS
 from sync.protocol import writable
@@ -82,7 +83,9 @@ _BESIDES: JsonObject = {
     "stock": {"type": "integer", "minimum": 0, "maximum": MAX_COUNT},
     "arbiter": _choice("database", "redis"),
     "claims_per_second": {"type": "integer", "minimum": 1, "maximum": RATE_MAX},
-    "offline": _choice("lease", "online_only"),
+    "offline": _choice(*MODES),
+    "risk_max": {**_AMOUNT, "description": 'What one coupon may cost at a risk; with offline "risk" alone'},
+    "sync_age_max_h": {"type": "integer", "minimum": 1, "maximum": AGE_MAX_H},
 }
 _ONCE: JsonObject = {
     "id": {"type": "string", "pattern": f"^{ID_CHAR}{{1,{ID_MAX_CHARS}}}$"},

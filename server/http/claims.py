@@ -5,12 +5,16 @@ through the framework (DESIGN). Everything else goes the framework's way, so tha
 as everywhere.
 """
 
+import asyncio
 import time
 from typing import Annotated
 from urllib.parse import quote
 
+import anyio
+import anyio.to_thread
 import structlog
-from fastapi import APIRouter, Header, Path, Request
+from anyio.lowlevel import RunVar
+from fastapi import APIRouter, Header, Path
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import Field, ValidationError
 from starlette.datastructures import State
@@ -18,13 +22,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.domain.refusals import unknown
 from server import metrics
-from server.db.errors import DatabaseTrouble
+from server.db.errors import DatabaseBusy, DatabaseTrouble
 from server.http.answers import reply, reply_trouble
 from server.http.described import PENDING, RATE_LIMITED
 from server.http.security import APP, TILL, AppOrTill, ServicesDep
 from server.http.values import Body, Id
+from server.services import devices, keys
 from server.services.admission.admission import Admission
-from server.services.admission.claiming import Asked, Pending
+from server.services.admission.claiming import ANSWER_S, Asked, Pending
 from server.services.answers import Answer
 from server.services.context import Actor
 from server.services.services import Services
@@ -32,6 +37,9 @@ from server.services.services import Services
 PLAIN_BODY_MAX = 4096
 """Bytes of the longest claim there can be, all its texts written as escapes; a longer one is not in order."""
 RETRY_AFTER_S = 1
+ASKERS_MAX = 4
+"""Threads that ask whose a key is; a known one is asked for twice a second."""
+_askers: RunVar[anyio.CapacityLimiter] = RunVar("pawtill_askers")
 
 log = structlog.get_logger("pawtill.http")
 
@@ -66,18 +74,24 @@ class PlainClaims:
         began_s = time.perf_counter()
         services: Services = self._state.services
         headers = dict(scope["headers"])
-        actor = _actor(services, headers)
-        if actor is None or not _is_short_json(headers):
+        token = _token(headers)
+        if not token or not _is_short_json(headers):
             await self._app(scope, receive, send)
             return
         received: list[Message] = []
         body = await _read(receive, received)
         claim = _claim_in(body) if body is not None else None
-        if claim is None:
-            await self._app(scope, _again(received, receive), send)
-            return
-        prefer = headers.get(b"prefer", b"").decode("latin-1")
-        response = await _answer_whatever_comes(services, claim, actor, prefer=prefer)
+        response: Response
+        try:
+            actor = await _actor(services, token) if claim is not None else None
+        except DatabaseTrouble as trouble:
+            response = reply_trouble(trouble)
+        else:
+            if claim is None or actor is None:
+                await self._app(scope, _again(received, receive), send)
+                return
+            prefer = headers.get(b"prefer", b"").decode("latin-1")
+            response = await _answer_whatever_comes(services, claim, actor, prefer=prefer)
         await response(scope, receive, send)
         metrics.request_answered("POST", PATH, status=response.status_code, seconds=time.perf_counter() - began_s)
 
@@ -88,18 +102,12 @@ Prefer = Annotated[str, Header(max_length=200, description="`respond-async`: an 
 
 
 @router.post("/claims", status_code=201, responses={202: PENDING, 429: RATE_LIMITED})
-async def post_claim(
-    *, request: Request, body: ClaimIn, services: ServicesDep, actor: AppOrTill, prefer: Prefer = ""
-) -> JSONResponse:
+async def post_claim(*, body: ClaimIn, services: ServicesDep, actor: AppOrTill, prefer: Prefer = "") -> JSONResponse:
     """Claim a coupon; the answer comes when the grant is durable, and the same request gets the same answer.
 
     With `Prefer: respond-async` a claim of a campaign on Redis may be answered 202 before; that promises nothing until
     the place in `Location` says so.
     """
-    # What came here with a good key was not known for one: the next claims need not come this way. A till's key is not
-    # kept: it may be suspended through another process, and that counts at once.
-    if actor.till_id is None:
-        services.known_keys.add(_token(dict(request.scope["headers"])), actor)
     return await _answer(services, body, actor, prefer=prefer)
 
 
@@ -160,10 +168,38 @@ def _token(headers: dict[bytes, bytes]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _actor(services: Services, headers: dict[bytes, bytes]) -> Actor | None:
-    """Return whose key it is, None where it is not known for the moment, or does not reach here."""
-    actor = services.known_keys.find(_token(headers))
-    return actor if actor is not None and actor.scope in (APP, TILL) else None
+async def _actor(services: Services, token: str) -> Actor | None:
+    """Return whose key it is, None where it lets nobody claim, which the framework tells. Raises a DatabaseTrouble.
+
+    The database is asked in threads of their own: where it stands still, those of the framework all wait for it.
+    """
+    actor = services.known_keys.find(token)
+    if actor is None:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                actor = await anyio.to_thread.run_sync(
+                    services.database.read,
+                    lambda conn: keys.authenticate(conn, token),
+                    abandon_on_cancel=True,
+                    limiter=_asking(),
+                )
+        except TimeoutError:
+            raise DatabaseBusy("whose key it is does not come out") from None
+        # A till's key is not kept: it may be suspended through another process, and that counts at once.
+        if actor is not None and actor.till_id is None:
+            services.known_keys.add(token, actor)
+    reaches = actor is not None and actor.scope in (APP, TILL) and actor.access == devices.OPEN
+    return actor if reaches else None
+
+
+def _asking() -> anyio.CapacityLimiter:
+    """Return the threads of this loop that ask whose a key is."""
+    try:
+        return _askers.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(ASKERS_MAX)
+        _askers.set(limiter)
+        return limiter
 
 
 def _is_short_json(headers: dict[bytes, bytes]) -> bool:

@@ -20,12 +20,12 @@ PathId = Annotated[Id, Path()]
 class LeaseIn(Body):
     """`lease` is the id that the till made for it; `amount` in coupons, uses, or minor units.
 
-    `of` names whose it is: the campaign, the member or the card. `size` "share": at most half of what is there, divided
-    among the tills that may want it; "asked": as far as it is there.
+    `of` names whose it is: the campaign, the member, the card or the till. `size` "share": at most half of what is
+    there, divided among the tills that may want it; "asked": as far as it is there.
     """
 
     lease: Id
-    kind: Literal["stock", "budget", "value", "uses"]
+    kind: Literal["stock", "budget", "value", "uses", "risk"]
     of: Id
     amount: Annotated[int, Field(ge=1, le=MAX_MINOR)]
     size: Literal["asked", "share"] = "asked"

@@ -6,6 +6,7 @@ setting and not one of the database's, since the numbers are needed most when th
 through a proxy is none of this machine's, though the connection is.
 """
 
+import asyncio
 import hmac
 from ipaddress import ip_address
 from typing import Annotated
@@ -29,7 +30,7 @@ _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
     openapi_extra={"security": [{}]},
     responses={403: {"description": "Neither this machine nor the key", "content": {"application/json": {}}}},
 )
-def get_metrics(
+async def get_metrics(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> Response:
     """Return the numbers in Prometheus' text format."""
@@ -38,7 +39,8 @@ def get_metrics(
     allowed = _same(token, running.metrics_key) if running.metrics_key else _from_here(request)
     if not allowed:
         return JSONResponse({"error": "no_key"}, 403)
-    return Response(running.scrape.text(), media_type=CONTENT_TYPE)
+    text = await asyncio.wrap_future(running.text.look())
+    return Response(text, media_type=CONTENT_TYPE)
 
 
 def _same(token: str, key: str) -> bool:

@@ -36,8 +36,8 @@ class TillShut(Exception):
         self.word = f"till_{access.lower()}"
 
 
-def get_services(request: Request) -> Services:
-    """Return the services that the application was made with."""
+async def get_services(request: Request) -> Services:
+    """Return the services that the application was made with; in the loop, for no thread may be free."""
     services: Services = request.app.state.services
     return services
 

@@ -16,7 +16,7 @@ from app.domain.refusals import Refusal
 from server.http import described
 from server.http.answers import reply
 from server.http.security import ATill, ServicesDep
-from server.services import enrolments, feed, ingest, restoring, sessions
+from server.services import epochs, feed, ingest, restoring, sessions
 from server.services.context import Actor
 from sync.protocol import (
     ADOPT_PATH,
@@ -113,7 +113,7 @@ def enrol(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     message = _read(Enrol, raw, actor)
     if isinstance(message, Response):
         return message
-    return _answer(services.write(lambda conn, context: enrolments.answer(conn, context, message), actor))
+    return _answer(services.write(lambda conn, context: epochs.answer(conn, context, message), actor))
 
 
 @router.post(UNKNOWN_PATH, response_model=UnknownAnswer, responses=_RESPONSES, openapi_extra=_document(Unknown))
@@ -122,7 +122,7 @@ def unknown(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     message = _read(Unknown, raw, actor)
     if isinstance(message, Response):
         return message
-    return _answer(services.read(lambda conn, _: enrolments.unknown_entries(conn, message), actor))
+    return _answer(services.read(lambda conn, _: epochs.unknown_entries(conn, message), actor))
 
 
 @router.post(ADOPT_PATH, response_model=AdoptAnswer, responses=_RESPONSES, openapi_extra=_document(Adopt))

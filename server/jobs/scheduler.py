@@ -41,6 +41,7 @@ class Scheduler:
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": MISFIRE_GRACE_S},
         )
         self._scheduler.add_job(self.beat, "interval", id="lease", seconds=beat_s, next_run_time=datetime.now(UTC))
+        metrics.jobs_planned(job.name for job in jobs)
         for job in jobs:
             self._scheduler.add_job(self.walk, "interval", args=[job], id=job.name, seconds=job.every_s)
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from app.domain.refusals import Refusal
 from server.provision import ChainPlan, provision
 from server.scenario.tables import WorldTable
-from server.services import accounts, campaigns, catalog, keys
+from server.services import accounts, campaigns, catalog, keys, risk, staff
 from server.services.answers import Answer
 from server.services.context import Context
 from server.services.services import Services
@@ -47,6 +47,7 @@ def _found(conn: Connection, ctx: Context, world: WorldTable, *, headquarters: s
         catalog.set_store(conn, store.id, zone=store.timezone or world.chain.timezone)
     _sell(conn, ctx, world)
     _enrol(conn, ctx, world)
+    _appoint(conn, ctx, world)
     for campaign in world.campaign:
         data: dict[str, Any] = {
             "id": campaign.id,
@@ -57,6 +58,10 @@ def _found(conn: Connection, ctx: Context, world: WorldTable, *, headquarters: s
         }
         if campaign.claims_per_second is not None:
             data["claims_per_second"] = campaign.claims_per_second
+        if campaign.risk_max is not None:
+            data["risk_max"] = ctx.chain.currency.format(campaign.risk_max)
+        if campaign.sync_age_max_h is not None:
+            data["sync_age_max_h"] = campaign.sync_age_max_h
         if campaign.stock is not None:
             data["stock"] = campaign.stock
         _need(campaigns.create(conn, ctx, data), f"campaign {campaign.id}")
@@ -66,7 +71,24 @@ def _found(conn: Connection, ctx: Context, world: WorldTable, *, headquarters: s
         _need(made, f"till {till.id}")
         assert isinstance(made, keys.NewKey)
         tills[till.id] = made.token
+        if till.risk:
+            done = risk.set_budget(conn, ctx, till.id, limit_minor=till.risk, by="headquarters", reason="the scenario")
+            _need(done, f"till {till.id}")
     return Keys(keys.create(conn, ctx, scope="app", name="the chain's app").token, headquarters, tills)
+
+
+_LITTLE_WORK_KIB = 64
+"""Of hashing PINs that stand in a file anyway."""
+
+
+def _appoint(conn: Connection, ctx: Context, world: WorldTable) -> None:
+    for manager in world.manager:
+        verifier = staff.make_verifier(ctx.code_key, manager.pin, memory_kib=_LITTLE_WORK_KIB)
+        if isinstance(verifier, Refusal):
+            _need(verifier, f"manager {manager.id}")
+        else:
+            known = staff.Manager(manager.id, manager.name or manager.id, manager.store, verifier)
+            _need(staff.put(conn, ctx, known), f"manager {manager.id}")
 
 
 def _sell(conn: Connection, ctx: Context, world: WorldTable) -> None:

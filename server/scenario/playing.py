@@ -40,6 +40,7 @@ _DO: Mapping[str, Callable[[World, Any], Came]] = {
     "reclaim": verbs_rights.reclaim,
     "strand": verbs_rights.strand,
     "renew": verbs_rights.renew,
+    "approve": verbs_rights.approve,
     "close_day": verbs_rights.close_day,
     "crash": verbs_machines.crash,
     "skew": verbs_machines.skew,

@@ -313,6 +313,16 @@ class RenewExpect(Expect):
     brought: int = 0
 
 
+class Approve(Args):
+    """Have a manager let an order use a coupon without a right: `by` that PIN, for that reason."""
+
+    order: Name
+    coupon: Name
+    by: Id
+    pin: str
+    reason: str = "known to us"
+
+
 class CloseDay(Args):
     """Let a till give everything back for the night."""
 
@@ -379,6 +389,7 @@ class CheckExpect(Expect):
     balance: dict[Name, Amount] | None = None
     uses: dict[Name, int] | None = None
     orders: dict[Name, str] | None = None
+    risk: dict[Name, Amount] | None = None  # what may still be lost at a till
     findings: int | dict[str, int] | None = None  # how many are open: in all, or of each kind
     audit: str = ""
 
@@ -410,6 +421,7 @@ VERBS: dict[str, Verb] = {
     "reclaim": Verb(Lost, Expect),
     "strand": Verb(Lost, Expect),
     "renew": Verb(Renew, RenewExpect),
+    "approve": Verb(Approve, Expect),
     "close_day": Verb(CloseDay, CloseDayExpect),
     "crash": Verb(Crash, Expect),
     "skew": Verb(Skew, Expect),

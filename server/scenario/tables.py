@@ -35,9 +35,19 @@ class StoreTable(Strict):
 
 
 class TillTable(Strict):
-    """Describe a till; `store` None = s1, or the first store where there is no s1."""
+    """Describe a till; `store` None = s1, or the first store where there is no s1. `risk` is its budget, 0 = none."""
 
     id: Id
+    store: Id | None = None
+    risk: Price = 0
+
+
+class ManagerTable(Strict):
+    """Describe somebody who may approve at the tills of a store, None = of all."""
+
+    id: Id
+    pin: str
+    name: str = ""
     store: Id | None = None
 
 
@@ -83,7 +93,9 @@ class CampaignTable(Strict):
     arbiter: Literal["database", "redis"] = "database"
     claims_per_second: Count | None = None
     state: Literal["DRAFT", "SCHEDULED", "ACTIVE", "PAUSED", "ENDED"] = "ACTIVE"
-    offline: Literal["lease", "online_only"] = "lease"
+    offline: Literal["lease", "online_only", "risk"] = "lease"
+    risk_max: Price | None = None
+    sync_age_max_h: Count | None = None
 
     @property
     def rule(self) -> dict[str, Any]:
@@ -102,6 +114,7 @@ class WorldTable(Strict):
     chain: ChainTable = ChainTable()
     store: list[StoreTable] = Field(default_factory=lambda: [StoreTable(id="s1")])
     till: list[TillTable] = Field(default_factory=lambda: [TillTable(id="t1")])
+    manager: list[ManagerTable] = Field(default_factory=list)
     product: list[ProductTable] = Field(default_factory=list)
     member: list[MemberTable] = Field(default_factory=list)
     punch_card: list[CardTable] = Field(default_factory=list)
@@ -111,6 +124,7 @@ class WorldTable(Strict):
     def _names(self) -> "WorldTable":
         stores = _once("store", [row.id for row in self.store])
         _once("till", [row.id for row in self.till])
+        _once("manager", [row.id for row in self.manager])
         _once("product", [row.sku for row in self.product])
         members = _once("member", [row.id for row in self.member])
         _once("punch_card", [row.id for row in self.punch_card])

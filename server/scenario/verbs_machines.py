@@ -116,9 +116,9 @@ def _coupons(conn: Connection, ctx: Context, world: World) -> dict[str, str]:
 
 
 def _accounts(conn: Connection, admission: Admission) -> dict[str, Any]:
-    """Return stock as the API shows it, balances and uses, by the names of the file."""
+    """Return stock as the API shows it, balances, uses and what may be lost, by the names of the file."""
     ids = list(conn.execute(select(schema.account.c.id)).scalars())
-    tables: dict[str, dict[str, Any]] = {"stock": {}, "balance": {}, "uses": {}}
+    tables: dict[str, dict[str, Any]] = {"stock": {}, "balance": {}, "uses": {}, "risk": {}}
     for account in accounts.read(conn, ids).values():
         name = account.id.partition(":")[2]
         match account.kind:
@@ -126,6 +126,8 @@ def _accounts(conn: Connection, admission: Admission) -> dict[str, Any]:
                 tables["stock"][name] = admission.shown(name, campaign_limits.view(account))
             case accounts.VALUE:
                 tables["balance"][name] = Minor(account.standing)
+            case accounts.RISK:
+                tables["risk"][name] = Minor(account.standing)
             case accounts.USES:
                 tables["uses"][name] = account.standing
     return tables

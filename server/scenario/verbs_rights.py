@@ -6,7 +6,7 @@ from app.domain.refusals import Refusal
 from app.domain.rights import stock_id, uses_id, value_id
 from app.services.till import Till
 from server.scenario.comparing import Came
-from server.scenario.steps import CloseDay, Lease, Lost, Renew, Unlease
+from server.scenario.steps import Approve, CloseDay, Lease, Lost, Renew, Unlease
 from server.scenario.verbs_coupons import refusal_came
 from server.scenario.world import World
 
@@ -51,6 +51,14 @@ def renew(world: World, args: Renew) -> Came:
     with world.acting(args.till) as part:
         done = part.till.renew_rights()
     return {"outcome": "ok", **asdict(done)}
+
+
+def approve(world: World, args: Approve) -> Came:
+    """Have a manager let an order use a coupon that the till has no right to."""
+    with world.acting(args.till) as part:
+        coupon_id = world.names.id(args.coupon)
+        done = part.till.approve_risk(args.order, coupon_id, by=args.by, pin=args.pin, reason=args.reason)
+    return refusal_came(done) if isinstance(done, Refusal) else {"outcome": "ok"}
 
 
 def close_day(world: World, args: CloseDay) -> Came:

@@ -11,10 +11,12 @@ grows as a source and is paid back as a target).
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import cache
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import BindParameter, Connection, Row, Update, bindparam, insert, select, update
 
-from app.domain.rights import BUDGET, STOCK, USES, VALUE, budget_id, stock_id, uses_id, value_id
+from app.domain.rights import BUDGET, RISK, STOCK, USES, VALUE, budget_id, stock_id, uses_id, value_id
+from server.db.bulk import BulkInsert, Lookup
 from server.db.schema import COMPARTMENTS, account, transfer
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "LEASED",
     "OUTSIDE",
     "OVER",
+    "RISK",
     "SPENT",
     "STOCK",
     "STRANDED",
@@ -93,6 +96,21 @@ class Account:
 
 
 _FIELDS = tuple(each.name for each in fields(Account))
+_ACCOUNTS = Lookup(select(*(account.c[name] for name in _FIELDS)), account.c.id)
+_TRANSFER = select(transfer).where(transfer.c.id == bindparam("of"))
+_TRANSFERS = BulkInsert(transfer, *transfer.c.keys())
+_PENDING = (
+    select(transfer)
+    .where(
+        transfer.c.order_id == bindparam("order"),
+        transfer.c.attempt == bindparam("number"),
+        transfer.c.state == "PENDING",
+    )
+    .order_by(transfer.c.account_id, transfer.c.id)
+)
+_RESOLVED = (
+    update(transfer).where(transfer.c.id == bindparam("of")).values(state=bindparam("to"), resolved_at=bindparam("at"))
+)
 
 
 def open_account(conn: Connection, account_id: str, *, kind: str, total: int, now: datetime) -> None:
@@ -149,16 +167,11 @@ def pay_back_overdraft(conn: Connection, transfer_id: str, *, account_id: str, r
 
 def read(conn: Connection, ids: Iterable[str]) -> dict[str, Account]:
     """Return the accounts by id; an id without account is left out."""
-    wanted = list(ids)
-    found: dict[str, Account] = {}
-    for start in range(0, len(wanted), 500):
-        rows = conn.execute(select(account).where(account.c.id.in_(wanted[start : start + 500])))
-        found.update((row.id, Account(*(getattr(row, name) for name in _FIELDS))) for row in rows)
-    return found
+    return {row.id: Account(*tuple(row)) for row in _ACCOUNTS.rows(conn, list(ids))}
 
 
 def _make(conn: Connection, move: Move, *, through: str, state: str, now: datetime) -> bool:
-    known = conn.execute(select(transfer).where(transfer.c.id == move.transfer_id)).one_or_none()
+    known = conn.execute(_TRANSFER, {"of": move.transfer_id}).one_or_none()
     if known is not None:
         same = (known.account_id, known.source, known.target, known.amount)
         assert same == (move.account_id, move.source, move.target, move.amount), f"{move.transfer_id} is another move"
@@ -170,22 +183,21 @@ def _write(conn: Connection, move: Move, *, through: str, state: str, now: datet
     assert move.amount > 0, "a transfer moves something"
     if not _shift(conn, move.account_id, source=move.source, target=through, amount=move.amount):
         return False
-    conn.execute(
-        insert(transfer).values(
-            id=move.transfer_id,
-            account_id=move.account_id,
-            source=move.source,
-            target=move.target,
-            amount=move.amount,
-            state=state,
-            order_id=move.order_id,
-            attempt=move.attempt,
-            lease_id=move.lease_id,
-            reason=move.reason,
-            created_at=now,
-            resolved_at=now if state == "POSTED" else None,
-        )
+    row = (
+        move.transfer_id,
+        move.account_id,
+        move.source,
+        move.target,
+        move.amount,
+        state,
+        move.order_id,
+        move.attempt,
+        move.lease_id,
+        move.reason,
+        now,
+        now if state == "POSTED" else None,
     )
+    _TRANSFERS.run(conn, [row])
     return True
 
 
@@ -193,9 +205,16 @@ def _shift(conn: Connection, account_id: str, *, source: str, target: str, amoun
     """Move `amount` by one conditional UPDATE; False = the account has not enough (or is not there)."""
     if source == target:
         return True
+    return conn.execute(_shifting(source, target), {"of": account_id, "amount": amount}).rowcount == 1
+
+
+@cache
+def _shifting(source: str, target: str) -> Update:
+    """Return the UPDATE that moves between two compartments; there are a few dozen."""
     columns = account.c
+    amount: BindParameter[int] = bindparam("amount")
     changed = {columns.version: columns.version + 1}
-    statement = update(account).where(columns.id == account_id)
+    statement = update(account).where(columns.id == bindparam("of"))
     if source in _LEFT:
         changed[columns[_LEFT[source]]] = columns[_LEFT[source]] + amount
     else:
@@ -206,18 +225,14 @@ def _shift(conn: Connection, account_id: str, *, source: str, target: str, amoun
         statement = statement.where(columns[_LEFT[target]] >= amount)
     else:
         changed[columns[target]] = columns[target] + amount
-    return conn.execute(statement.values(changed)).rowcount == 1
+    return statement.values(changed)
 
 
 def _resolve(conn: Connection, order_id: str, attempt: int, *, state: str, now: datetime) -> tuple[str, ...]:
-    pending: Sequence[Row[tuple[object, ...]]] = conn.execute(
-        select(transfer)
-        .where(transfer.c.order_id == order_id, transfer.c.attempt == attempt, transfer.c.state == "PENDING")
-        .order_by(transfer.c.account_id, transfer.c.id)
-    ).all()
+    pending: Sequence[Row[tuple[object, ...]]] = conn.execute(_PENDING, {"order": order_id, "number": attempt}).all()
     for row in pending:
         target = row.target if state == "POSTED" else row.source
         moved = _shift(conn, row.account_id, source=HELD, target=target, amount=row.amount)
         assert moved, "a pending transfer sits in held"
-        conn.execute(update(transfer).where(transfer.c.id == row.id).values(state=state, resolved_at=now))
+        conn.execute(_RESOLVED, {"of": row.id, "to": state, "at": now})
     return tuple(dict.fromkeys(str(row.account_id) for row in pending))

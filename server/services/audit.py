@@ -23,7 +23,8 @@ from server.services.audit_checks import checks
 from server.services.audit_orders import SOLD
 from server.services.context import Context
 from server.services.entries import paid_minor, read_body
-from server.services.ingest import is_elsewhere, true_entry_id
+from server.services.exposure import IN_MONEY
+from server.services.ledgers import is_elsewhere, true_entry_id
 from server.services.verdicts import NOT_BOOKED
 from sync.protocol import QUARANTINED, REFUND, SALE
 
@@ -102,8 +103,9 @@ def _equations(conn: Connection, currency: Currency, limit: int | None) -> Itera
         (accounts.BUDGET, "budget", "given"),
         (accounts.USES, "card", "used"),
         (accounts.VALUE, "balance", "paid"),
+        (accounts.RISK, "risk", "lost"),
     ):
-        in_money = kind in (accounts.BUDGET, accounts.VALUE)
+        in_money = kind in IN_MONEY
         show = currency.format if in_money else str
         rows = select(account).where(account.c.kind == kind).order_by(account.c.id)
         number = conn.execute(select(func.count()).where(account.c.kind == kind)).scalar_one()

@@ -44,7 +44,9 @@ from server.services import accounts
 from server.services.audit_grants import grant_checks
 from server.services.audit_leases import lease_checks
 from server.services.audit_orders import known_bad, order_checks, paid_back
+from server.services.audit_risk import risk_bound, risk_lost
 
+LOST_KINDS = ("double_redemption", "invalid_redemption", "risk_loss")
 HOLDING = (OrderState.HELD, OrderState.UNKNOWN)
 
 
@@ -60,6 +62,8 @@ def _checks() -> Iterator[tuple[str, Select[Any]]]:
     yield "stock_granted", _stock_granted()
     yield "budget_spent", _spent_differs(accounts.BUDGET, _discounts_given())
     yield "uses_spent", _spent_differs(accounts.USES, _uses_made())
+    yield "risk_spent", _spent_differs(accounts.RISK, risk_lost())
+    yield "risk_bound", risk_bound()
     yield "value_spent", _spent_differs(accounts.VALUE, _value_paid())
     yield from lease_checks()
     yield "pending_without_hold", _pending_without_hold()
@@ -332,7 +336,7 @@ def _conflict_unseen() -> Select[Any]:
     named = redemption.c.coupon_id + literal("/") + redemption.c.order_id
     use = select(redemption.c.coupon_id.label("subject"), redemption.c.order_id.label("detail")).where(
         redemption.c.conflict.is_(True),
-        not_(exists().where(finding.c.kind.in_(("double_redemption", "invalid_redemption")), finding.c.key == named)),
+        not_(exists().where(finding.c.kind.in_(LOST_KINDS), finding.c.key == named)),
     )
     both = union_all(entry, use).subquery()
     return select(both.c.subject, both.c.detail)

@@ -9,7 +9,7 @@ are alive at once. No clock is read, and no delay, copy or restart looks like it
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, select, update
 
 from server.db import schema
 from server.db.portable import upsert
@@ -17,6 +17,16 @@ from sync.protocol import Hello
 
 KEPT = 16
 """Runs that are remembered: a clone says hello every few seconds, so it is among the last."""
+_RUNS = select(schema.till_boot).where(schema.till_boot.c.till_id == bindparam("of"))
+_HEARD = update(schema.till_boot).where(
+    schema.till_boot.c.till_id == bindparam("of"), schema.till_boot.c.boot == bindparam("run")
+)
+_COUNTED = (
+    update(schema.till)
+    .where(schema.till.c.id == bindparam("of"))
+    .values(contacts=schema.till.c.contacts + 1)
+    .returning(schema.till.c.contacts)
+)
 
 
 def other_alive(conn: Connection, message: Hello, contact: int) -> Row[Any] | None:
@@ -25,16 +35,16 @@ def other_alive(conn: Connection, message: Hello, contact: int) -> Row[Any] | No
     `contact` is the number of this greeting.
     """
     table = schema.till_boot
-    rows = {row.boot: row for row in conn.execute(select(table).where(table.c.till_id == message.till))}
+    rows = {row.boot: row for row in conn.execute(_RUNS, {"of": message.till})}
     known = rows.pop(message.boot, None)
     # What this run cannot have heard (another server's number, before a restore) proves nothing.
     heard = message.heard if message.heard < contact else 0
     values = {"heard": max(heard, known.heard if known else 0)}
-    conn.execute(
-        upsert(conn, table)
-        .values(till_id=message.till, boot=message.boot, since=contact, **values)
-        .on_conflict_do_update(index_elements=["till_id", "boot"], set_=values)
-    )
+    if known is not None:
+        conn.execute(_HEARD, {"of": message.till, "run": message.boot, **values})
+    else:
+        row = {"till_id": message.till, "boot": message.boot, "since": contact, **values}
+        conn.execute(upsert(conn, table).on_conflict_do_nothing(), row)
     _forget(conn, message.till, before=sorted(row.since for row in rows.values()))
     since = known.since if known else contact
     return next((row for row in rows.values() if values["heard"] >= row.since and row.heard >= since), None)
@@ -48,6 +58,4 @@ def _forget(conn: Connection, till_id: str, *, before: list[int]) -> None:
 
 def next_contact(conn: Connection, till_id: str) -> int:
     """Count a greeting and return its number."""
-    table = schema.till
-    counted = update(table).where(table.c.id == till_id).values(contacts=table.c.contacts + 1)
-    return int(conn.execute(counted.returning(table.c.contacts)).scalar_one())
+    return int(conn.execute(_COUNTED, {"of": till_id}).scalar_one())

@@ -18,9 +18,10 @@ from app.domain.rules import Rule
 from app.domain.states import CampaignEvent, CampaignState
 from resources import lifecycles
 from server.db import schema
-from server.services import accounts, feed, feed_records, history, timely
+from server.services import accounts, campaign_offline, feed, feed_records, history, timely
 from server.services import campaign_limits as limits
 from server.services.answers import Answer, ok, refused
+from server.services.campaign_offline import Terms
 from server.services.context import Context
 from server.services.idempotency import once
 from server.services.names import ID_CHAR, ID_MAX_CHARS
@@ -33,7 +34,6 @@ _PATHS: Mapping[str, tuple[CampaignEvent, ...]] = {
     CampaignState.PAUSED: (CampaignEvent.SCHEDULE, CampaignEvent.START, CampaignEvent.PAUSE),
     CampaignState.ENDED: (CampaignEvent.SCHEDULE, CampaignEvent.START, CampaignEvent.END),
 }
-_OFFLINE = ("lease", "online_only")
 _ID = re.compile(rf"(?!\.{{1,2}}$){ID_CHAR}{{1,{ID_MAX_CHARS}}}")
 """What can stand in a path, which takes "." and ".." for places."""
 _ARBITERS = ("database", "redis")
@@ -48,7 +48,7 @@ class Draft:
     id: str
     rule: Rule
     state: str
-    offline: str
+    offline: Terms
     stock: int | None
     arbiter: str
     rate: int | None
@@ -57,6 +57,7 @@ class Draft:
 def create(conn: Connection, ctx: Context, data: Mapping[str, Any]) -> Answer:
     """Create a campaign from `id`, `stock`, `arbiter`, `claims_per_second`, `offline`, `state` and its rule's keys.
 
+    With `offline` "risk", `risk_max` and perhaps `sync_age_max_h` (`campaign_offline`).
     The same content under the same id again is the first answer, other content is `duplicate_mismatch`.
     """
     draft = read_draft(data, ctx.chain.currency)
@@ -69,29 +70,32 @@ def read_draft(data: Mapping[str, Any], currency: Currency) -> Draft | Refusal:
     """Read what `create` takes; `invalid_campaign` names the first field that makes no sense."""
     left = dict(data)
     campaign_id, stock = left.pop("id", None), left.pop("stock", None)
-    arbiter, offline = left.pop("arbiter", None) or "database", left.pop("offline", None) or "lease"
-    rate = left.pop("claims_per_second", None)
+    arbiter, rate = left.pop("arbiter", None) or "database", left.pop("claims_per_second", None)
     state = left.pop("state", None) or CampaignState.ACTIVE.value
     if not isinstance(campaign_id, str) or _ID.fullmatch(campaign_id) is None:
         return limits.invalid("id", "must be a text of 1 to 64 characters without blanks and slashes")
-    if problem := _problem(arbiter=arbiter, offline=offline, rate=rate):
+    if problem := _problem(arbiter=arbiter, rate=rate):
         return problem
+    offline = campaign_offline.take_terms(left, Terms(campaign_offline.LEASE), currency)
+    if isinstance(offline, Refusal):
+        return offline
     if not isinstance(state, str) or state not in _PATHS:
         return limits.invalid("state", f"must be one of {', '.join(_PATHS)}")
     rule = read_rule(left, currency)
     if isinstance(rule, Refusal):
         return rule
-    if stock is not None and (problem := limits.stock_problem(rule, stock)):
+    problem = campaign_offline.problem(offline, rule)
+    if problem is None and stock is not None:
+        problem = limits.stock_problem(rule, stock)
+    if problem is not None:
         return problem
     return Draft(id=campaign_id, rule=rule, state=str(state), offline=offline, stock=stock, arbiter=arbiter, rate=rate)
 
 
-def _problem(*, arbiter: Any, offline: Any, rate: Any) -> Refusal | None:
-    """Refuse what is no arbiter, no way to be offline, no rate; None = all of them are."""
+def _problem(*, arbiter: Any, rate: Any) -> Refusal | None:
+    """Refuse what is no arbiter, no rate; None = both are."""
     if arbiter not in _ARBITERS:
         return limits.invalid("arbiter", f"must be one of {', '.join(_ARBITERS)}")
-    if offline not in _OFFLINE:
-        return limits.invalid("offline", f"must be one of {', '.join(_OFFLINE)}")
     if rate is not None and (not isinstance(rate, int) or isinstance(rate, bool) or not 1 <= rate <= RATE_MAX):
         return limits.invalid("claims_per_second", f"must be a whole number from 1 to {RATE_MAX}")
     return None
@@ -107,7 +111,7 @@ def _create(conn: Connection, ctx: Context, draft: Draft) -> Answer:
             state=draft.state,
             version=1,
             snapshot_id=snapshot_id,
-            offline=draft.offline,
+            **draft.offline.values(),
             arbiter=draft.arbiter,
             claims_per_second=draft.rate,
             from_at=draft.rule.from_at,
@@ -179,7 +183,7 @@ class _Edit:
 
     rule: Rule
     changed: bool
-    offline: str
+    offline: Terms
     arbiter: str
     rate: int | None
     limits: tuple[limits.Limit, ...]
@@ -187,7 +191,11 @@ class _Edit:
 
 def _read_edit(conn: Connection, ctx: Context, row: Row[Any], *, changes: Mapping[str, Any]) -> _Edit | Refusal:
     left, currency = dict(changes), ctx.chain.currency
-    stock, offline = left.pop("stock", None), left.pop("offline", None) or row.offline
+    stock = left.pop("stock", None)
+    before = Terms(row.offline, row.risk_max_minor, row.sync_age_max_h)
+    offline = campaign_offline.take_terms(left, before, currency)
+    if isinstance(offline, Refusal):
+        return offline
     arbiter, rate = left.pop("arbiter", None) or row.arbiter, left.pop("claims_per_second", row.claims_per_second)
     old = rule_of(conn, ctx, row.snapshot_id)
     new = read_rule({**write_rule(old, currency), **left}, currency)
@@ -197,7 +205,7 @@ def _read_edit(conn: Connection, ctx: Context, row: Row[Any], *, changes: Mappin
         return limits.invalid("kind", "cannot be changed; end this campaign and create another")
     if old.budget_minor is not None and new.budget_minor is None:
         return limits.invalid("budget", "cannot be taken away from coupons that are out; raise it")
-    if problem := _problem(arbiter=arbiter, offline=offline, rate=rate):
+    if problem := _problem(arbiter=arbiter, rate=rate) or campaign_offline.problem(offline, new):
         return problem
     if stock is not None and (problem := limits.stock_problem(new, stock)):
         return problem
@@ -224,7 +232,7 @@ def _record_edit(conn: Connection, ctx: Context, row: Row[Any], *, new: _Edit) -
         .values(
             version=version,
             snapshot_id=snapshot_id,
-            offline=new.offline,
+            **new.offline.values(),
             arbiter=new.arbiter,
             claims_per_second=new.rate,
             from_at=new.rule.from_at,
@@ -320,7 +328,7 @@ def view(conn: Connection, ctx: Context, campaign_id: str) -> dict[str, Any]:
         "snapshot": row.snapshot_id,
         "arbiter": row.arbiter,
         "claims_per_second": row.claims_per_second,
-        "offline": row.offline,
+        **campaign_offline.view(row, ctx.chain.currency),
         "rule": write_rule(rule_of(conn, ctx, row.snapshot_id), ctx.chain.currency),
         "stock": limits.view(found[stock_id]) if stock_id in found else None,
         "budget": {key: money(value) for key, value in limits.view(found[budget_id]).items()}

@@ -13,6 +13,7 @@ from app.domain.refusals import Refusal, RefusalCode, refuse
 from server.db import schema
 
 RESTORING_RETRY_S = 30
+_CHAIN = select(schema.chain)
 
 
 class NotProvisioned(Exception):
@@ -53,13 +54,16 @@ SYSTEM = Actor("system", "")
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Tell what one grant took of a campaign that is admitted by Redis: pairs of request and member, a coupon each.
+    """Tell what one change took of a campaign that may be admitted by Redis: a grant, or a lease that moved.
 
-    `version` is the place in the feed right behind it. Told to Redis after the commit; its own reservations excepted.
+    `version` is the place in the feed right behind it. `units` are coupons that came back to the stock, below 0: that
+    left it. `grants` are pairs of request and member, a coupon each; those that a till gives out left the stock when
+    they were lent. Told to Redis after the commit; its own reservations excepted.
     """
 
     campaign_id: str
     version: int
+    units: int
     grants: Sequence[tuple[str, str]]
 
 
@@ -87,7 +91,7 @@ class Context:
 
 def load_chain(conn: Connection) -> Chain:
     """Return the chain's settings; raises NotProvisioned where there is none. One row, so it is read each time."""
-    row = conn.execute(select(schema.chain)).one_or_none()
+    row = conn.execute(_CHAIN).one_or_none()
     if row is None:
         raise NotProvisioned
     return Chain(

@@ -128,11 +128,23 @@ class CouponDrawBody(TypedDict):
 
 
 @with_config(_BODY)
+class RiskBody(TypedDict):
+    """A coupon that was accepted without a right: `by` approved it, for a `reason`, under `approval`."""
+
+    coupon: Name
+    amount_minor: Annotated[int, Field(gt=0, le=10**15)]
+    approval: Name
+    by: Name
+    reason: Annotated[str, Field(max_length=500)]
+
+
+@with_config(_BODY)
 class DrawsBody(TypedDict):
-    """What a sale used of the rights that its till had."""
+    """What a sale used of the rights that its till had, and what it took at a risk, which its leases pay for."""
 
     leases: list[LeaseDrawBody]
     coupons: list[CouponDrawBody]
+    risks: NotRequired[list[RiskBody]]
 
 
 @with_config(_BODY)
@@ -244,6 +256,29 @@ class CouponReturnBody(_Told):
 
 
 @with_config(_BODY)
+class ApprovalBody(_Told):
+    """A manager's word, under the PIN, that this order may use a coupon without a right, `max_minor` at most."""
+
+    approval: Name
+    order: Name
+    coupon: Name
+    campaign: Name
+    by: Name
+    pin_version: Version
+    reason: Annotated[str, Field(max_length=500)]
+    max_minor: Annotated[int, Field(gt=0, le=10**15)]
+
+
+@with_config(_BODY)
+class PinFailedBody(_Told):
+    """A PIN of a manager that was wrong; `failures` counts those in a row."""
+
+    by: Name
+    pin_version: Version
+    failures: Annotated[int, Field(ge=1, le=10**9)]
+
+
+@with_config(_BODY)
 class CarryBody(TypedDict):
     """An entry of an earlier epoch, whole (`app.domain.ledger.carry`)."""
 
@@ -266,6 +301,8 @@ Body: TypeAlias = (
     | ClaimBody
     | LeaseCloseBody
     | CouponReturnBody
+    | ApprovalBody
+    | PinFailedBody
     | CarryBody
 )
 
@@ -278,6 +315,8 @@ _READERS: dict[str, TypeAdapter[Any]] = {
     protocol.CLAIM: TypeAdapter(ClaimBody),
     protocol.LEASE_CLOSE: TypeAdapter(LeaseCloseBody),
     protocol.COUPON_RETURN: TypeAdapter(CouponReturnBody),
+    protocol.APPROVAL: TypeAdapter(ApprovalBody),
+    protocol.PIN_FAILED: TypeAdapter(PinFailedBody),
     CARRY: TypeAdapter(CarryBody),
 }
 

@@ -14,7 +14,7 @@ from app.domain.money import Currency
 from server.db.schema import coupon
 from server.services import accounts, leases
 
-IN_MONEY = (accounts.VALUE, accounts.BUDGET)
+IN_MONEY = (accounts.VALUE, accounts.BUDGET, accounts.RISK)
 """Kinds of account whose amounts are minor units; the others count pieces."""
 
 
@@ -31,7 +31,7 @@ class Exposure:
 
     @property
     def money_minor(self) -> int:
-        """Sum up what is left of stored value and budgets."""
+        """Sum up what is left of stored value, budgets, and the risk budget."""
         return sum(row.qty - row.used for row in self.lent if _kind(row) in IN_MONEY)
 
     @property

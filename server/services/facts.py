@@ -7,10 +7,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, RowMapping, Select, Text, cast, exists, select
+from sqlalchemy import Connection, RowMapping, Text, bindparam, cast, exists, select
 
 from app.domain.basket import MAX_LINES, Cover, Line, check_qty
 from app.domain.facts import CardFacts, CouponFacts, MemberFacts, OrderFacts, Place, PromotionFacts
@@ -21,9 +20,53 @@ from app.domain.rule_json import read_rule
 from app.domain.rules import Kind, Rule
 from app.domain.states import CampaignState
 from server.db import schema
+from server.db.bulk import Lookup
 from server.services import accounts
 from server.services.context import Context
 from server.services.feed_records import LIVE_ORDER_STATES
+
+_STORE = select(schema.store.c.zone).where(schema.store.c.id == bindparam("of"))
+_PRODUCTS = Lookup(select(schema.product), schema.product.c.sku)
+_CARDS = Lookup(select(schema.punch_card), schema.punch_card.c.id)
+_COUPONS = Lookup(
+    select(
+        schema.coupon.c.id,
+        schema.coupon.c.campaign_id,
+        schema.coupon.c.member_id,
+        schema.coupon.c.state,
+        schema.coupon.c.order_id,
+        schema.coupon.c.valid_until_at,
+        schema.coupon.c.home,
+        cast(schema.snapshot.c.rule, Text).label("rule"),
+        schema.campaign.c.state.label("campaign_state"),
+        schema.orders.c.store_id,
+        schema.orders.c.sold_at,
+        schema.orders.c.received_at,
+    )
+    .join(schema.snapshot, schema.snapshot.c.id == schema.coupon.c.snapshot_id)
+    .join(schema.campaign, schema.campaign.c.id == schema.coupon.c.campaign_id)
+    .outerjoin(schema.orders, schema.orders.c.id == schema.coupon.c.order_id),
+    schema.coupon.c.id,
+)
+_PROMOTIONS = (
+    select(
+        schema.campaign.c.id.label("campaign_id"),
+        schema.campaign.c.state.label("campaign_state"),
+        cast(schema.snapshot.c.rule, Text).label("rule"),
+    )
+    .join(schema.snapshot, schema.snapshot.c.id == schema.campaign.c.snapshot_id)
+    .where(
+        schema.campaign.c.kind == Kind.AUTOMATIC,
+        schema.campaign.c.state.not_in([CampaignState.DRAFT, CampaignState.ENDED]),
+    )
+    .order_by(schema.campaign.c.id)
+)
+_OTHER_ORDERS = exists().where(
+    schema.orders.c.member_id == bindparam("of"),
+    schema.orders.c.id != bindparam("order"),
+    schema.orders.c.state.in_(LIVE_ORDER_STATES),
+)
+_MEMBER = select(schema.member.c.tier, _OTHER_ORDERS.label("ordered")).where(schema.member.c.id == bindparam("of"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +117,16 @@ def gather(conn: Connection, context: Context, basket: Basket) -> OrderFacts | R
     no lines, too many, or a quantity that makes no sense (`invalid_quantity`). Unknown coupons and cards are facts
     of the order (`OrderFacts.unknown`), so that the rest is priced without them.
     """
-    zone = conn.execute(select(schema.store.c.zone).where(schema.store.c.id == basket.store_id)).scalar_one_or_none()
+    zone = conn.execute(_STORE, {"of": basket.store_id}).scalar_one_or_none()
     if zone is None:
         return unknown("store", basket.store_id)
     lines = _lines(conn, basket)
     if isinstance(lines, Refusal):
         return lines
     rows = _Rows(
-        coupons=_by_id(conn, _coupons(), schema.coupon.c.id, ids=basket.use),
-        cards=_by_id(
-            conn, select(schema.punch_card), schema.punch_card.c.id, ids=[cover.card_id for cover in basket.covers]
-        ),
-        promotions=_promotions(conn) if basket.promotions else (),
+        coupons=_by_key(conn, _COUPONS, "id", keys=basket.use),
+        cards=_by_key(conn, _CARDS, "id", keys=[cover.card_id for cover in basket.covers]),
+        promotions=conn.execute(_PROMOTIONS).mappings().all() if basket.promotions else (),
     )
     campaigns = [row["campaign_id"] for row in (*rows.coupons.values(), *rows.promotions)]
     rows.found = accounts.read(conn, [*map(accounts.budget_id, campaigns), *map(accounts.uses_id, rows.cards)])
@@ -126,7 +167,7 @@ def _lines(conn: Connection, basket: Basket) -> tuple[Line, ...] | Refusal:
     asked = basket.lines
     if not 0 < len(asked) <= MAX_LINES or len({line.number for line in asked}) < len(asked):
         return refuse(RefusalCode.INVALID_QUANTITY, lines=len(asked), max_lines=MAX_LINES)
-    products = _by_id(conn, select(schema.product), schema.product.c.sku, ids=[line.sku for line in asked])
+    products = _by_key(conn, _PRODUCTS, "sku", keys=[line.sku for line in asked])
     lines = []
     for line in asked:
         found = products.get(line.sku)
@@ -149,55 +190,10 @@ def _lines(conn: Connection, basket: Basket) -> tuple[Line, ...] | Refusal:
     return tuple(lines)
 
 
-def _by_id(conn: Connection, statement: Select[Any], column: Any, *, ids: Iterable[str]) -> dict[str, RowMapping]:
+def _by_key(conn: Connection, lookup: Lookup, column: str, *, keys: Iterable[str]) -> dict[str, RowMapping]:
     """Select rows by a key column; nothing asked for costs no query."""
-    wanted = list(dict.fromkeys(ids))
-    if not wanted:
-        return {}
-    return {row[column.name]: row for row in conn.execute(statement.where(column.in_(wanted))).mappings()}
-
-
-def _coupons() -> Select[Any]:
-    coupon, orders = schema.coupon, schema.orders
-    return (
-        select(
-            coupon.c.id,
-            coupon.c.campaign_id,
-            coupon.c.member_id,
-            coupon.c.state,
-            coupon.c.order_id,
-            coupon.c.valid_until_at,
-            coupon.c.home,
-            cast(schema.snapshot.c.rule, Text).label("rule"),
-            schema.campaign.c.state.label("campaign_state"),
-            orders.c.store_id,
-            orders.c.sold_at,
-            orders.c.received_at,
-        )
-        .join(schema.snapshot, schema.snapshot.c.id == coupon.c.snapshot_id)
-        .join(schema.campaign, schema.campaign.c.id == coupon.c.campaign_id)
-        .outerjoin(orders, orders.c.id == coupon.c.order_id)
-    )
-
-
-def _promotions(conn: Connection) -> Sequence[RowMapping]:
-    campaign = schema.campaign
-    return (
-        conn.execute(
-            select(
-                campaign.c.id.label("campaign_id"),
-                campaign.c.state.label("campaign_state"),
-                cast(schema.snapshot.c.rule, Text).label("rule"),
-            )
-            .join(schema.snapshot, schema.snapshot.c.id == campaign.c.snapshot_id)
-            .where(
-                campaign.c.kind == Kind.AUTOMATIC, campaign.c.state.not_in([CampaignState.DRAFT, CampaignState.ENDED])
-            )
-            .order_by(campaign.c.id)
-        )
-        .mappings()
-        .all()
-    )
+    found = (row._mapping for row in lookup.rows(conn, list(dict.fromkeys(keys))))
+    return {row[column]: row for row in found}
 
 
 @lru_cache(maxsize=4096)
@@ -251,11 +247,5 @@ def _card(row: RowMapping, rows: _Rows) -> CardFacts:
 
 
 def _member(conn: Connection, member_id: str, order_id: str) -> MemberFacts | None:
-    orders = schema.orders
-    others = exists().where(
-        orders.c.member_id == member_id, orders.c.id != order_id, orders.c.state.in_(LIVE_ORDER_STATES)
-    )
-    found = conn.execute(
-        select(schema.member.c.tier, others.label("ordered")).where(schema.member.c.id == member_id)
-    ).one_or_none()
+    found = conn.execute(_MEMBER, {"of": member_id, "order": order_id}).one_or_none()
     return None if found is None else MemberFacts(member_id, found.tier, has_ordered=bool(found.ordered))

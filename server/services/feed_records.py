@@ -1,22 +1,23 @@
 """Build the records that tills pull, many of one kind at a time. Instants are milliseconds since 1970."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, or_, select
+from sqlalchemy import Connection, and_, exists, literal, or_, select
 
+from app.domain.rights import risk_id
 from app.domain.states import OrderState
 from server.db import schema
+from server.db.bulk import Lookup
 from server.services import accounts
 from server.services.context import load_chain
 
 CHAIN, STORE, PRODUCT, MEMBER, PUNCH_CARD = "chain", "store", "product", "member", "punch_card"
 SNAPSHOT, CAMPAIGN, COUPON, LEASE = "snapshot", "campaign", "coupon", "lease"
+RISK, STAFF = "risk", "staff"
 
 Records = dict[str, dict[str, Any]]
-_CHUNK = 500
-
 LIVE_ORDER_STATES = (OrderState.HELD, OrderState.UNKNOWN, OrderState.PAID, OrderState.PARTLY_REFUNDED)
 """What counts as "has ordered": not an order cancelled or wholly refunded, else its returned coupon is worthless."""
 
@@ -25,12 +26,35 @@ def _ms(instant: datetime | None) -> int | None:
     return None if instant is None else round(instant.timestamp() * 1000)
 
 
-def _rows(
-    conn: Connection, statement: Select[Any], column: ColumnElement[Any], *, keys: Sequence[str]
-) -> Iterator[Row[Any]]:
-    """Select by keys, some hundred at a time: SQLite bounds the variables of one statement."""
-    for start in range(0, len(keys), _CHUNK):
-        yield from conn.execute(statement.where(column.in_(keys[start : start + _CHUNK])))
+_STORES = Lookup(select(schema.store), schema.store.c.id)
+_PRODUCTS = Lookup(select(schema.product), schema.product.c.sku)
+_ORDERED = exists().where(schema.orders.c.member_id == schema.member.c.id, schema.orders.c.state.in_(LIVE_ORDER_STATES))
+_MEMBERS = Lookup(select(schema.member, _ORDERED.label("has_ordered")), schema.member.c.id)
+_PUNCH_CARDS = Lookup(select(schema.punch_card), schema.punch_card.c.id)
+_SNAPSHOTS = Lookup(select(schema.snapshot), schema.snapshot.c.id)
+_CAMPAIGNS = Lookup(select(schema.campaign), schema.campaign.c.id)
+_ASKED_BACK = and_(
+    schema.coupon_recall.c.coupon_id == schema.coupon.c.id, schema.coupon_recall.c.version == schema.coupon.c.version
+)
+_COUPONS = Lookup(
+    select(
+        schema.coupon,
+        schema.orders.c.store_id,
+        schema.orders.c.sold_at,
+        schema.orders.c.received_at,
+        or_(schema.coupon_recall.c.coupon_id.is_not(None), schema.till.c.lost_at.is_not(None)).label("recalled"),
+    )
+    .outerjoin(schema.orders, schema.orders.c.id == schema.coupon.c.order_id)
+    .outerjoin(schema.coupon_recall, _ASKED_BACK)
+    .outerjoin(schema.till, schema.till.c.id == schema.coupon.c.home),
+    schema.coupon.c.id,
+)
+_LEASES = Lookup(select(schema.lease), schema.lease.c.id)
+_LEASE_COUPONS = Lookup(
+    select(schema.lease_coupon).order_by(schema.lease_coupon.c.coupon_id), schema.lease_coupon.c.lease_id
+)
+_RISK_BUDGETS = Lookup(select(schema.risk_budget), schema.risk_budget.c.till_id)
+_STAFF = Lookup(select(schema.staff).where(schema.staff.c.active.is_(True)), schema.staff.c.id)
 
 
 def _chain(conn: Connection, keys: Sequence[str]) -> Records:
@@ -45,18 +69,14 @@ def _chain(conn: Connection, keys: Sequence[str]) -> Records:
 
 
 def _stores(conn: Connection, keys: Sequence[str]) -> Records:
-    rows = _rows(conn, select(schema.store), schema.store.c.id, keys=keys)
-    return {row.id: {"id": row.id, "zone": row.zone} for row in rows}
+    return {row.id: {"id": row.id, "zone": row.zone} for row in _STORES.rows(conn, keys)}
 
 
 def _products(conn: Connection, keys: Sequence[str]) -> Records:
-    rows = _rows(conn, select(schema.product), schema.product.c.sku, keys=keys)
-    return {row.sku: dict(row._mapping) for row in rows}
+    return {row.sku: dict(row._mapping) for row in _PRODUCTS.rows(conn, keys)}
 
 
 def _members(conn: Connection, keys: Sequence[str]) -> Records:
-    member = schema.member
-    ordered = exists().where(schema.orders.c.member_id == member.c.id, schema.orders.c.state.in_(LIVE_ORDER_STATES))
     values = accounts.read(conn, map(accounts.value_id, keys))
     return {
         row.id: {
@@ -67,12 +87,11 @@ def _members(conn: Connection, keys: Sequence[str]) -> Records:
             "has_ordered": row.has_ordered,
             "balance_minor": _available(values, accounts.value_id(row.id)),
         }
-        for row in _rows(conn, select(member, ordered.label("has_ordered")), member.c.id, keys=keys)
+        for row in _MEMBERS.rows(conn, keys)
     }
 
 
 def _punch_cards(conn: Connection, keys: Sequence[str]) -> Records:
-    card = schema.punch_card
     uses = accounts.read(conn, map(accounts.uses_id, keys))
     return {
         row.id: {
@@ -82,7 +101,7 @@ def _punch_cards(conn: Connection, keys: Sequence[str]) -> Records:
             "uses_left": _available(uses, accounts.uses_id(row.id)),
             "until_at": _ms(row.until_at),
         }
-        for row in _rows(conn, select(card), card.c.id, keys=keys)
+        for row in _PUNCH_CARDS.rows(conn, keys)
     }
 
 
@@ -91,14 +110,14 @@ def _available(found: Mapping[str, accounts.Account], account_id: str) -> int:
 
 
 def _snapshots(conn: Connection, keys: Sequence[str]) -> Records:
-    rows = _rows(conn, select(schema.snapshot), schema.snapshot.c.id, keys=keys)
+    rows = _SNAPSHOTS.rows(conn, keys)
     return {row.id: {"id": row.id, "campaign": row.campaign_id, "rule": row.rule} for row in rows}
 
 
 def _campaigns(conn: Connection, keys: Sequence[str]) -> Records:
     budgets = accounts.read(conn, map(accounts.budget_id, keys))
     records = {}
-    for row in _rows(conn, select(schema.campaign), schema.campaign.c.id, keys=keys):
+    for row in _CAMPAIGNS.rows(conn, keys):
         budget = budgets.get(accounts.budget_id(row.id))
         records[row.id] = {
             "id": row.id,
@@ -107,25 +126,13 @@ def _campaigns(conn: Connection, keys: Sequence[str]) -> Records:
             "snapshot": row.snapshot_id,
             "budget_left_minor": budget.available if budget else None,
             "offline": row.offline,
+            "risk_max_minor": row.risk_max_minor,
+            "sync_age_max_h": row.sync_age_max_h,
         }
     return records
 
 
 def _coupons(conn: Connection, keys: Sequence[str]) -> Records:
-    coupon, orders, recall, till = schema.coupon, schema.orders, schema.coupon_recall, schema.till
-    asked_back = and_(recall.c.coupon_id == coupon.c.id, recall.c.version == coupon.c.version)
-    statement = (
-        select(
-            coupon,
-            orders.c.store_id,
-            orders.c.sold_at,
-            orders.c.received_at,
-            or_(recall.c.coupon_id.is_not(None), till.c.lost_at.is_not(None)).label("recalled"),
-        )
-        .outerjoin(orders, orders.c.id == coupon.c.order_id)
-        .outerjoin(recall, asked_back)
-        .outerjoin(till, till.c.id == coupon.c.home)
-    )
     return {
         row.id: {
             "id": row.id,
@@ -143,13 +150,13 @@ def _coupons(conn: Connection, keys: Sequence[str]) -> Records:
             "recalled": bool(row.recalled and row.home),
             "frozen": row.frozen_version == row.version,
         }
-        for row in _rows(conn, statement, coupon.c.id, keys=keys)
+        for row in _COUPONS.rows(conn, keys)
     }
 
 
 def _leases(conn: Connection, keys: Sequence[str]) -> Records:
     """Show leases, each with the coupons of its stock: for its own till alone (`feed.page`)."""
-    lease, coupon = schema.lease, schema.lease_coupon
+    too_much = _beyond_budget(conn)
     records = {
         row.id: {
             "id": row.id,
@@ -158,13 +165,51 @@ def _leases(conn: Connection, keys: Sequence[str]) -> Records:
             "qty": row.qty,
             "state": row.state,
             "coupons": [],
-            "recalled": row.stranded_at is not None,
+            "recalled": row.stranded_at is not None or row.account_id in too_much,
         }
-        for row in _rows(conn, select(lease), lease.c.id, keys=keys)
+        for row in _LEASES.rows(conn, keys)
     }
-    for row in _rows(conn, select(coupon).order_by(coupon.c.coupon_id), coupon.c.lease_id, keys=keys):
+    for row in _LEASE_COUPONS.rows(conn, keys):
         records[row.lease_id]["coupons"].append({"coupon": row.coupon_id, "code": row.code})
     return records
+
+
+def _beyond_budget(conn: Connection) -> frozenset[str]:
+    """Return the accounts of risk of which more is leased than their budget: it was lowered meanwhile."""
+    budget, account = schema.risk_budget, schema.account
+    name = literal(f"{accounts.RISK}:") + budget.c.till_id
+    over = account.c.leased + account.c.stranded > budget.c.limit_minor
+    return frozenset(conn.execute(select(account.c.id).join(budget, account.c.id == name).where(over)).scalars())
+
+
+def _risk_budgets(conn: Connection, keys: Sequence[str]) -> Records:
+    """Show what a till may lose, and what of that it has not leased yet: for that till alone (`feed.page`)."""
+    found = accounts.read(conn, map(risk_id, keys))
+    return {
+        row.till_id: {
+            "till": row.till_id,
+            "limit_minor": row.limit_minor,
+            "available_minor": _available(found, risk_id(row.till_id)),
+        }
+        for row in _RISK_BUDGETS.rows(conn, keys)
+    }
+
+
+def _staff(conn: Connection, keys: Sequence[str]) -> Records:
+    """Show who may approve, with the verifier of the PIN: for the tills of that person's store alone (`feed.page`).
+
+    Who has left is gone.
+    """
+    return {
+        row.id: {
+            "id": row.id,
+            "name": row.name,
+            "store": row.store_id,
+            "verifier": row.verifier,
+            "pin_version": row.pin_version,
+        }
+        for row in _STAFF.rows(conn, keys)
+    }
 
 
 READERS: Mapping[str, Callable[[Connection, Sequence[str]], Records]] = {
@@ -177,4 +222,6 @@ READERS: Mapping[str, Callable[[Connection, Sequence[str]], Records]] = {
     CAMPAIGN: _campaigns,
     COUPON: _coupons,
     LEASE: _leases,
+    RISK: _risk_budgets,
+    STAFF: _staff,
 }

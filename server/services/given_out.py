@@ -39,7 +39,9 @@ def judge_claim(conn: Connection, ctx: Context, told: Told, *, body: ClaimBody) 
     if any(limit is not None and count >= limit for count, limit in limits):
         excess.append(Excess("member_limit", f"{body['campaign']}/{body['member']}", 1))
     _land(conn, ctx, told, body=body, nth=nth + 1, code=code)
-    leases.moved(conn, ctx, lease.id, account_id=lease.account_id)
+    late = sum(each.amount for each in excess if each.kind == "late_use")
+    grants = [(body["request"], body["member"])]
+    leases.moved(conn, ctx, lease.id, account_id=lease.account_id, units=-late, grants=grants)
     verdicts = [_found(conn, told, body, excess=each) for each in excess]
     return verdicts[0] if verdicts else IN_ORDER
 

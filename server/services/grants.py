@@ -327,7 +327,7 @@ def _taken(coupons: Sequence[Minted], facts: Facts, *, head: int) -> list[Taken]
     for each in coupons:
         if facts.offers[each.wanted.campaign_id].arbiter == REDIS:
             told[each.wanted.campaign_id].append((each.wanted.request, each.wanted.member_id))
-    return [Taken(campaign_id, head, grants) for campaign_id, grants in told.items()]
+    return [Taken(campaign_id, head, -len(grants), grants) for campaign_id, grants in told.items()]
 
 
 def _mint(

@@ -6,46 +6,39 @@ queries fetched and written together; whatever is unusual is judged one by one, 
 parks one entry and never the queue.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, NestedTransaction, Row, select, update
+from sqlalchemy import Connection, NestedTransaction, Row, bindparam, select, update
 from sqlalchemy.exc import DBAPIError
 
-from app.domain.ledger import CARRY, Entry, carried, genesis, verifies
+from app.domain.ledger import CARRY, Entry, carried
 from app.domain.refusals import Refusal, unknown
-from app.domain.states import OrderEvent
 from server.db.bulk import BulkInsert, Present
 from server.db.schema import carried_entry, ledger_entry, orders, product, till
 from server.db.trouble import trouble_of
-from server.services import enrolments, findings
-from server.services import orders as order_service
+from server.services import epochs, ledgers
 from server.services.context import Context
 from server.services.entries import SaleBody, read_body, sums_problem
 from server.services.feed import touch
 from server.services.feed_records import LIVE_ORDER_STATES
-from server.services.given_out import judge_claim
-from server.services.homes import judge_return
-from server.services.leases import judge_close
-from server.services.refunds import judge_refund
+from server.services.judging import judge
+from server.services.ledgers import ANNOUNCE, EPOCH, FORK, GAP
 from server.services.rights import LostRace, budgeted
-from server.services.sales import Rows, judge_sale, known_member_records, member_of, uses_rights
+from server.services.sales import Rows, known_member_records, member_of, uses_rights
 from server.services.verdicts import IN_ORDER, Told, Verdict, conflict, quarantine
 from sync import protocol
-from sync.protocol import EntryResult, Mark, Push, PushAnswer, PushedEntry
+from sync.protocol import EntryResult, Push, PushAnswer
 
-GAP, FORK, EPOCH, ANNOUNCE = "GAP", "FORK", "EPOCH", "ANNOUNCE"
 _ORDERS, _SKUS = Present(orders.c.id), Present(product.c.sku)
 _ENTRY_IDS, _CARRIED_IDS = Present(ledger_entry.c.entry_id), Present(carried_entry.c.entry_id)
 _MEMBERS_WITH_ORDERS = Present(orders.c.member_id, orders.c.state.in_(LIVE_ORDER_STATES))
 _ENTRIES = BulkInsert(ledger_entry, *ledger_entry.c.keys())
 _CARRIED = BulkInsert(carried_entry, *carried_entry.c.keys())
-EVIDENCE_MAX = 20
-"""Entries of each side that a fork shows, from where they part."""
-_OTHER_PLACE = "\n"
-"""Divides an entry's id from its place where the same id stands in another place of the books already."""
+_TILL = select(till).where(till.c.id == bindparam("of"))
+_TILL_NOW = update(till).where(till.c.id == bindparam("of"))
 
 
 def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refusal:
@@ -57,156 +50,32 @@ def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refu
     continue at `acked`, or its chain is broken there), else "". `results` has one row for each entry that is in the
     books.
     """
-    row = conn.execute(select(till).where(till.c.id == message.till)).one_or_none()
+    row = conn.execute(_TILL, {"of": message.till}).one_or_none()
     if row is None:
         return unknown("till", message.till)
-    acked = mark_of(row)
+    acked = ledgers.mark_of(row)
     if row.epoch != message.epoch:
         return PushAnswer(acked=acked, error=EPOCH)
     if row.state == FORK:
         return PushAnswer(acked=acked, error=FORK, epoch=row.epoch)
     repeats = [entry for entry in message.entries if entry.seq <= row.acked_seq]
-    results = _known(conn, row, repeats)
-    tail = _compare_tail(row, message)
+    results = ledgers.recognise(conn, row, repeats)
+    tail = ledgers.compare_tail(row, message)
     if results is None or tail == FORK:
-        _fork(conn, context, row, message=message)
+        ledgers.open_fork(conn, context, row, message=message)
         return PushAnswer(acked=acked, error=FORK, epoch=row.epoch)
     if tail == ANNOUNCE:
         return PushAnswer(acked=acked, results=results, error=ANNOUNCE, epoch=row.epoch)
-    fresh, broken = _continue(row, [entry for entry in message.entries if entry.seq > row.acked_seq])
+    fresh, broken = ledgers.follow(row, [entry for entry in message.entries if entry.seq > row.acked_seq])
     if broken is not None:
-        _open_broken(conn, context, row, entry=broken)
+        ledgers.open_broken(conn, context, row, entry=broken)
     results += _take_in(conn, context, row, fresh=fresh)
     if fresh:
         acked = (fresh[-1].seq, fresh[-1].hash.hex())
-        conn.execute(
-            update(till)
-            .where(till.c.id == row.id)
-            .values(acked_seq=fresh[-1].seq, acked_hash=fresh[-1].hash, last_seen_at=context.now)
-        )
+        here = {"acked_seq": fresh[-1].seq, "acked_hash": fresh[-1].hash, "last_seen_at": context.now}
+        conn.execute(_TILL_NOW, {"of": row.id, **here})
     whole = len(repeats) + len(fresh) == len(message.entries)
     return PushAnswer(acked=acked, results=results, error="" if whole else GAP, epoch=row.epoch)
-
-
-def mark_of(row: Row[Any]) -> Mark:
-    """Return the place up to which the till's ledger is in the books."""
-    return (row.acked_seq, row.acked_hash.hex() if row.acked_hash else "")
-
-
-def tail_of(row: Row[Any]) -> Mark:
-    """Return the end of its ledger that the till announced last."""
-    return (row.tail_seq, row.tail_hash.hex() if row.tail_hash else "")
-
-
-# ------------------------------------------------------------------ the chain
-
-
-def _known(conn: Connection, row: Row[Any], repeats: Sequence[PushedEntry]) -> list[EntryResult] | None:
-    """Answer entries that are in the books: DUP, or the first verdict where it was none; None = another entry."""
-    if not repeats:
-        return []
-    stored = conn.execute(
-        select(ledger_entry.c.seq, ledger_entry.c.hash, ledger_entry.c.result, ledger_entry.c.detail).where(
-            ledger_entry.c.till_id == row.id,
-            ledger_entry.c.epoch == row.epoch,
-            ledger_entry.c.seq.in_([entry.seq for entry in repeats]),
-        )
-    )
-    by_seq = {each.seq: each for each in stored}
-    results = []
-    for entry in repeats:
-        first = by_seq.get(entry.seq)
-        if first is None or first.hash.hex() != entry.hash:
-            return None
-        code, _, finding = first.detail.partition(" ")
-        result = protocol.DUPLICATE if first.result == protocol.OK else first.result
-        results.append(EntryResult(seq=entry.seq, result=result, code=code, finding=finding))
-    return results
-
-
-def _compare_tail(row: Row[Any], message: Push) -> str:
-    """Compare the announced tail, number and hash, with what the batch says of the same place, before any of it counts.
-
-    A disk that was rolled back and has sold past its old end would else push the evidence under the books: what it
-    sends continues the chain at `acked` and is sound by itself. FORK: it says another hash of that place; ANNOUNCE: it
-    says nothing of it; "" = it goes on from there.
-    """
-    tail = tail_of(row)
-    if tail[0] <= row.acked_seq or all(entry.seq <= row.acked_seq for entry in message.entries):
-        return ""
-    told = {entry.seq: entry.hash for entry in message.entries} | dict([message.last])
-    if tail[0] not in told:
-        return ANNOUNCE
-    return "" if told[tail[0]] == tail[1] else FORK
-
-
-def _fork(conn: Connection, context: Context, row: Row[Any], *, message: Push) -> None:
-    """Stop taking from a till whose ledger is not the one that we hold; the entries of both are kept as evidence."""
-    ours = _stored(conn, row, [entry.seq for entry in message.entries])
-    apart = [entry for entry in message.entries if entry.seq not in ours or ours[entry.seq].hash != entry.hash]
-    shown = apart[:EVIDENCE_MAX]
-    strand(
-        conn,
-        context,
-        row,
-        kind="ledger_fork",
-        told={
-            "last": list(message.last),
-            "entries": [entry.model_dump() for entry in shown],
-            "ours": [ours[entry.seq].model_dump() for entry in shown if entry.seq in ours],
-        },
-    )
-
-
-def _stored(conn: Connection, row: Row[Any], numbers: Sequence[int]) -> dict[int, PushedEntry]:
-    """Return what the books hold under these numbers, as it came."""
-    entry = ledger_entry.c
-    rows = conn.execute(
-        select(ledger_entry).where(entry.till_id == row.id, entry.epoch == row.epoch, entry.seq.in_(numbers))
-    )
-    stored = [
-        Entry(each.epoch, each.seq, true_entry_id(each.entry_id), each.kind, each.schema, each.body, b"", each.hash)
-        for each in rows
-    ]
-    return {entry.seq: PushedEntry.of(entry) for entry in stored}
-
-
-def strand(conn: Connection, context: Context, row: Row[Any], *, kind: str, told: Mapping[str, Any]) -> None:
-    """Take nothing more from a till whose ledger is not the one that is here, and open a finding with the evidence."""
-    conn.execute(update(till).where(till.c.id == row.id).values(state=FORK, last_seen_at=context.now))
-    here = {"till": row.id, "epoch": row.epoch, "acked": list(mark_of(row)), "tail": list(tail_of(row))}
-    findings.open_finding(
-        conn, kind=kind, key=f"{row.id}/{row.epoch}", amount_minor=0, detail={**here, **told}, now=context.now
-    )
-
-
-def _continue(row: Row[Any], pushed: Sequence[PushedEntry]) -> tuple[list[Entry], PushedEntry | None]:
-    """Return the entries that continue the chain at `acked`, and the first whose hash does not (None = none such)."""
-    seq, before = row.acked_seq, row.acked_hash or genesis(row.id, row.epoch)
-    fresh: list[Entry] = []
-    for each in pushed:
-        if each.seq != seq + 1:
-            return fresh, None
-        try:
-            entry = each.entry(row.epoch, before)
-        except ValueError:
-            return fresh, each
-        if not verifies(entry, row.id):
-            return fresh, each
-        fresh.append(entry)
-        seq, before = entry.seq, entry.hash
-    return fresh, None
-
-
-def _open_broken(conn: Connection, context: Context, row: Row[Any], *, entry: PushedEntry) -> None:
-    findings.open_finding(
-        conn,
-        kind="broken_chain",
-        key=f"{row.id}/{row.epoch}/{entry.seq}",
-        amount_minor=0,
-        detail={"till": row.id, "epoch": row.epoch, "seq": entry.seq, "entry": entry.model_dump()},
-        now=context.now,
-    )
 
 
 # ------------------------------------------------------------------ the batch
@@ -279,7 +148,7 @@ def _take_in(conn: Connection, context: Context, row: Row[Any], *, fresh: Sequen
     _write_waiting(conn, context, batch)
     _tell_members(conn, items, batch)
     _keep(conn, context, row, items=items, batch=batch)
-    enrolments.heard(conn, row.id, [item.carried for item in items if item.carried], now=context.now)
+    epochs.heard(conn, row.id, [item.carried for item in items if item.carried], now=context.now)
     return [
         EntryResult(seq=item.entry.seq, result=verdict.result, code=verdict.code, finding=verdict.finding)
         for item, verdict in ((item, batch.verdicts[item.entry.seq]) for item in items)
@@ -362,7 +231,7 @@ def _judge_alone(conn: Connection, context: Context, item: _Item) -> Verdict:
     """
     savepoint = conn.begin_nested()
     try:
-        verdict = _judge(conn, context, item)
+        verdict = judge(conn, context, item.told, body=item.body)
     except LostRace:
         savepoint.rollback()
         raise
@@ -388,38 +257,6 @@ def _undo(savepoint: NestedTransaction, error: Exception) -> None:
     raise error
 
 
-def _judge(conn: Connection, context: Context, item: _Item) -> Verdict:
-    told, body = item.told, item.body
-    match item.told.kind:
-        case protocol.SALE:
-            return judge_sale(conn, told, body)
-        case protocol.REFUND:
-            return judge_refund(conn, context.chain, told, body=body)
-        case protocol.CANCEL:
-            answer = order_service.cancel(conn, told.attempt(body), reason=body["reason"])
-            return _verdict(conn, told, body, answer=answer, event=OrderEvent.CANCEL)
-        case protocol.PAYMENT_UNKNOWN:
-            answer = order_service.payment_unknown(conn, told.attempt(body))
-            return _verdict(conn, told, body, answer=answer, event=OrderEvent.NO_ANSWER)
-        case protocol.LATE_PAYMENT:
-            return _late_payment(conn, told, body)
-        case protocol.CLAIM:
-            return judge_claim(conn, context, told, body=body)
-        case protocol.LEASE_CLOSE:
-            return judge_close(conn, context, told, body=body)
-        case protocol.COUPON_RETURN:
-            return judge_return(conn, context, told, body=body)
-    raise AssertionError(f"read_body reads no {told.kind}")
-
-
-def _verdict(conn: Connection, told: Told, body: Any, *, answer: dict[str, Any], event: str) -> Verdict:
-    """Turn a step that the order does not have into a finding: the till and the server disagree about it."""
-    if answer["outcome"] == "ok":
-        return IN_ORDER
-    detail = {"order": body["order"], "attempt": body["attempt"], "event": str(event), "facts": answer["facts"]}
-    return conflict(conn, told, answer["outcome"], key=f"{body['order']}/{told.entry_id}", detail=detail)
-
-
 def _told_before(conn: Connection, item: _Item) -> Verdict:
     """Park an entry whose id is in the books at another place: it is the same action, so it is not booked twice.
 
@@ -441,23 +278,6 @@ def _is_here(conn: Connection, till_id: str, entry: Entry) -> bool:
     return False
 
 
-def _late_payment(conn: Connection, told: Told, body: Any) -> Verdict:
-    money = sum(tender["amount_minor"] for tender in body["tenders"])
-    row = order_service.find(conn, body["order"])
-    state = None if row is None else row.state
-    if row is not None:
-        attempt = told.attempt(body)
-        order_service.remember_refused(conn, attempt, row.state, event=OrderEvent.PAY_SUCCESS, why="late payment")
-    return conflict(
-        conn,
-        told,
-        "late_payment",
-        key=f"{body['order']}/{told.entry_id}",
-        amount_minor=money,
-        detail={"order": body["order"], "attempt": body["attempt"], "state": state, "tenders": body["tenders"]},
-    )
-
-
 def _tell_members(conn: Connection, items: Iterable[_Item], batch: _Batch) -> None:
     """Move the members in the feed whose first order this batch brought; for the others nothing changed."""
     first = {
@@ -475,14 +295,14 @@ def _keep(conn: Connection, context: Context, row: Row[Any], *, items: Sequence[
     rows = []
     for item in items:
         entry, verdict = item.entry, batch.verdicts[item.entry.seq]
-        place = f"{_OTHER_PLACE}{row.id}/{entry.epoch}/{entry.seq}" if entry.seq in batch.elsewhere else ""
+        entry_id = ledgers.id_elsewhere(row.id, entry) if entry.seq in batch.elsewhere else entry.entry_id
         detail = f"{verdict.code} {verdict.finding}".strip()
         rows.append(
             (
                 row.id,
                 entry.epoch,
                 entry.seq,
-                entry.entry_id + place,
+                entry_id,
                 entry.kind,
                 entry.schema,
                 entry.body,
@@ -499,13 +319,3 @@ def _keep(conn: Connection, context: Context, row: Row[Any], *, items: Sequence[
 
 def _carried_row(till_id: str, entry: Entry, inner: Entry) -> tuple[Any, ...]:
     return (inner.entry_id, till_id, inner.epoch, inner.seq, inner.hash, entry.epoch, entry.seq)
-
-
-def is_elsewhere(stored: str) -> bool:
-    """Tell whether the same action stands in the books in another place, and only there."""
-    return _OTHER_PLACE in stored
-
-
-def true_entry_id(stored: str) -> str:
-    """Return the id that an entry was given by its till, and by which it was hashed."""
-    return stored.partition(_OTHER_PLACE)[0]

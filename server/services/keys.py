@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from app.domain.refusals import Refusal, unknown
 from server.db.schema import api_key, shut_till, till
@@ -21,6 +21,12 @@ from server.services.context import Actor, Context
 SCOPES = ("app", "till", "manager", "headquarters")
 
 _TOKEN = re.compile(r"pt_([0-9a-f]{32})_([0-9a-f]{64})", re.ASCII)
+_KEY = (
+    select(api_key, till.c.store_id, shut_till.c.access)
+    .outerjoin(till, till.c.id == api_key.c.till_id)
+    .outerjoin(shut_till, shut_till.c.till_id == api_key.c.till_id)
+    .where(api_key.c.id == bindparam("key"), api_key.c.revoked_at.is_(None))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +55,7 @@ def authenticate(conn: Connection, token: str) -> Actor | None:
     if found is None:
         return None
     key_id, secret = found.groups()
-    row = conn.execute(
-        select(api_key, till.c.store_id, shut_till.c.access)
-        .outerjoin(till, till.c.id == api_key.c.till_id)
-        .outerjoin(shut_till, shut_till.c.till_id == api_key.c.till_id)
-        .where(api_key.c.id == key_id, api_key.c.revoked_at.is_(None))
-    ).one_or_none()
+    row = conn.execute(_KEY, {"key": key_id}).one_or_none()
     same = hmac.compare_digest(row.digest if row is not None else bytes(32), _digest(secret))
     if row is None or not same:
         return None

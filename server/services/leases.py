@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from app.domain import codes
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
+from app.domain.rights import risk_id
 from app.domain.rule_json import read_rule
 from app.domain.rules import Kind, Rule
 from server.db import schema
 from server.db.bulk import BulkInsert, Present
-from server.services import accounts, feed, feed_records, rights, sharing
+from server.services import accounts, feed, feed_records, rights, risk, sharing
 from server.services.answers import Answer, ok, refused
-from server.services.context import Context
+from server.services.context import Context, Taken
 from server.services.entries import LeaseCloseBody
 from server.services.grants import CODES_AT_ONCE
 from server.services.idempotency import once
@@ -37,9 +38,19 @@ _NOTHING_LEFT = {
     accounts.BUDGET: RefusalCode.BUDGET_SPENT,
     accounts.VALUE: RefusalCode.INSUFFICIENT_BALANCE,
     accounts.USES: RefusalCode.INSUFFICIENT_USES,
+    accounts.RISK: RefusalCode.RISK_SPENT,
 }
 _COUPONS = BulkInsert(schema.lease_coupon, "coupon_id", "lease_id", "code")
 _CODES = (Present(schema.coupon.c.code), Present(schema.lease_coupon.c.code))
+_LEASE = select(schema.lease).where(schema.lease.c.id == bindparam("of"))
+_TILL = select(schema.till.c.state, schema.till.c.lost_at, schema.till.c.epoch).where(
+    schema.till.c.id == bindparam("of")
+)
+_CAMPAIGN = (
+    select(schema.campaign.c.state, schema.campaign.c.offline, schema.snapshot.c.rule)
+    .join(schema.snapshot, schema.snapshot.c.id == schema.campaign.c.snapshot_id)
+    .where(schema.campaign.c.id == bindparam("of"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +86,16 @@ def _lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
     found = accounts.read(conn, [asked.account_id]).get(asked.account_id)
     if found is None:
         return refused(unknown("account", asked.account_id))
+    if found.kind == accounts.RISK and found.id != risk_id(str(ctx.actor.till_id)):
+        return refused(refuse(RefusalCode.NOT_ALLOWED, account=found.id, till=ctx.actor.till_id))
     rule = _campaign_rule(conn, ctx, found)
     if isinstance(rule, Refusal):
         return refused(rule)
     amount = min(asked.amount, found.available, STOCK_MAX if found.kind == accounts.STOCK else asked.amount)
-    if asked.size == SHARE:
+    if asked.size == SHARE and found.kind != accounts.RISK:
         amount = min(amount, sharing.share(conn, ctx, found, stores=rule.stores if rule else None))
+    if found.kind == accounts.RISK:
+        amount = min(amount, risk.room(conn, found))
     move = accounts.Move(
         f"lend:{asked.lease_id}",
         asked.account_id,
@@ -93,8 +108,8 @@ def _lend(conn: Connection, ctx: Context, asked: Asked) -> Answer:
     if amount < 1 or not accounts.post(conn, move, ctx.now):
         return refused(refuse(_NOTHING_LEFT[found.kind], account=asked.account_id))
     assert ctx.actor.till_id is not None, "a till asks for itself"
-    epoch = conn.execute(select(schema.till.c.epoch).where(schema.till.c.id == ctx.actor.till_id)).scalar_one()
-    open_lease(conn, ctx, asked, amount=amount, till_id=ctx.actor.till_id, epoch=epoch)
+    epoch = conn.execute(_TILL, {"of": ctx.actor.till_id}).one().epoch
+    open_lease(conn, ctx, asked, amount=amount, drawn=amount, till_id=ctx.actor.till_id, epoch=epoch)
     coupons = _mint(conn, ctx, asked.lease_id, rule=rule, count=amount) if rule and found.kind == accounts.STOCK else []
     return ok(lease=asked.lease_id, account=asked.account_id, amount=amount, coupons=coupons)
 
@@ -106,8 +121,7 @@ def stopped_till(conn: Connection, ctx: Context) -> Refusal | None:
     """
     if (later := ctx.not_now()) is not None:
         return later
-    till = schema.till
-    row = conn.execute(select(till.c.state, till.c.lost_at).where(till.c.id == ctx.actor.till_id)).one()
+    row = conn.execute(_TILL, {"of": ctx.actor.till_id}).one()
     sound = row.state == "OK" and row.lost_at is None
     return None if sound else refuse(RefusalCode.NOT_ALLOWED, till=ctx.actor.till_id)
 
@@ -117,11 +131,7 @@ def _campaign_rule(conn: Connection, ctx: Context, found: accounts.Account) -> R
     if found.kind not in (accounts.STOCK, accounts.BUDGET):
         return None
     campaign_id = found.id.partition(":")[2]
-    row = conn.execute(
-        select(schema.campaign.c.state, schema.campaign.c.offline, schema.snapshot.c.rule)
-        .join(schema.snapshot, schema.snapshot.c.id == schema.campaign.c.snapshot_id)
-        .where(schema.campaign.c.id == campaign_id)
-    ).one()
+    row = conn.execute(_CAMPAIGN, {"of": campaign_id}).one()
     if row.offline == ONLINE_ONLY:
         return refuse(RefusalCode.NEEDS_ONLINE, campaign=campaign_id)
     if row.state == "ENDED" and found.kind == accounts.STOCK:
@@ -133,8 +143,10 @@ def _campaign_rule(conn: Connection, ctx: Context, found: accounts.Account) -> R
     return rule
 
 
-def open_lease(conn: Connection, ctx: Context, asked: Asked, *, amount: int, till_id: str, epoch: int) -> None:
-    """Write a lease of `amount`, which sits in `leased` already, and tell of it."""
+def open_lease(
+    conn: Connection, ctx: Context, asked: Asked, *, amount: int, drawn: int, till_id: str, epoch: int
+) -> None:
+    """Write a lease of `amount`, which sits in `leased` already (`drawn` of it was available), and tell of it."""
     conn.execute(
         insert(schema.lease).values(
             id=asked.lease_id,
@@ -146,15 +158,23 @@ def open_lease(conn: Connection, ctx: Context, asked: Asked, *, amount: int, til
             granted_at=ctx.now,
         )
     )
-    moved(conn, ctx, asked.lease_id, account_id=asked.account_id)
+    moved(conn, ctx, asked.lease_id, account_id=asked.account_id, units=-drawn)
 
 
-def moved(conn: Connection, ctx: Context, lease_id: str, *, account_id: str) -> None:
-    """Tell the tills, and Redis where a stock has changed, that a lease did."""
+def moved(
+    conn: Connection,
+    ctx: Context,
+    lease_id: str,
+    *,
+    account_id: str,
+    units: int,
+    grants: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Tell the tills that a lease did something, and Redis what became of a stock by that (`Taken`)."""
     feed.touch(conn, [(feed_records.LEASE, lease_id), *rights.account_records([account_id])])
     kind, _, owner = account_id.partition(":")
-    if kind == accounts.STOCK:
-        ctx.changed.append(owner)
+    if kind == accounts.STOCK and (units or grants):
+        ctx.taken.append(Taken(owner, feed.head(conn), units, grants))
 
 
 def _mint(conn: Connection, ctx: Context, lease_id: str, *, rule: Rule, count: int) -> list[dict[str, str]]:
@@ -176,7 +196,7 @@ def keep_coupons(conn: Connection, lease_id: str, coupons: Sequence[tuple[str, s
 
 def find(conn: Connection, lease_id: str) -> Row[Any] | None:
     """Return the lease's row, None where there is no such lease."""
-    return conn.execute(select(schema.lease).where(schema.lease.c.id == lease_id)).one_or_none()
+    return conn.execute(_LEASE, {"of": lease_id}).one_or_none()
 
 
 def of_told(conn: Connection, told: Told, lease_id: str) -> Row[Any] | None:
@@ -225,7 +245,7 @@ def strand(conn: Connection, ctx: Context, row: Row[Any]) -> None:
     fence = (lease.c.id == row.id, lease.c.state == OPEN, lease.c.used == row.used, lease.c.stranded_at.is_(None))
     if conn.execute(update(lease).where(*fence).values(stranded_at=ctx.now)).rowcount != 1:
         raise rights.LostRace(f"lease {row.id} moved meanwhile")
-    moved(conn, ctx, row.id, account_id=row.account_id)
+    moved(conn, ctx, row.id, account_id=row.account_id, units=0)
 
 
 def use(conn: Connection, lease_id: str, amount: int) -> None:
@@ -255,6 +275,7 @@ def judge_close(conn: Connection, ctx: Context, told: Told, *, body: LeaseCloseB
 def take_back(conn: Connection, ctx: Context, row: Row[Any], *, state: str) -> int:
     """End an open lease and make what is left of it available, an overdraft first; returns how much that was."""
     left: int = row.qty - row.used
+    paid_back = 0
     if left:
         back = accounts.Move(
             f"{state.lower()}:{row.id}",
@@ -268,7 +289,11 @@ def take_back(conn: Connection, ctx: Context, row: Row[Any], *, state: str) -> i
         done = accounts.post(conn, back, ctx.now)
         assert done, "what a lease has left sits where it was put"
         net = f"net:{back.transfer_id}"
-        accounts.pay_back_overdraft(conn, net, account_id=row.account_id, reason="overdraft paid back", now=ctx.now)
+        paid_back = accounts.pay_back_overdraft(
+            conn, net, account_id=row.account_id, reason="overdraft paid back", now=ctx.now
+        )
+        if row.account_id.startswith(f"{accounts.RISK}:"):
+            risk.trim(conn, ctx, row.account_id)
     lease = schema.lease
     ended = conn.execute(
         update(lease)
@@ -277,7 +302,7 @@ def take_back(conn: Connection, ctx: Context, row: Row[Any], *, state: str) -> i
     )
     if ended.rowcount != 1:
         raise rights.LostRace(f"lease {row.id} moved meanwhile")
-    moved(conn, ctx, row.id, account_id=row.account_id)
+    moved(conn, ctx, row.id, account_id=row.account_id, units=left - paid_back)
     return left
 
 

@@ -13,12 +13,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from app.domain.rights import Rights
+from server.db.bulk import Lookup
 from server.db.schema import coupon
 from server.services import accounts, feed_records, leases, rights
 from server.services.entries import DrawsBody
 from server.services.rights import Attempt, Excess, LostRace, Record
 from server.services.verdicts import Told
 
+_HOMES = Lookup(select(coupon.c.id, coupon.c.home, coupon.c.version), coupon.c.id)
 NOTHING: DrawsBody = {"leases": [], "coupons": []}
 
 
@@ -139,7 +141,7 @@ def _post(conn: Connection, account_id: str, source: str, *, amount: int, use: U
 
 def _use_at_home(conn: Connection, told: Told, attempt: Attempt, *, versions: dict[str, int]) -> frozenset[str]:
     """Use the coupons whose home is that till in that version; returns which these are. Their home ends with it."""
-    rows = conn.execute(select(coupon.c.id, coupon.c.home, coupon.c.version).where(coupon.c.id.in_(versions)))
+    rows = _HOMES.rows(conn, versions)
     mine = sorted(row.id for row in rows if (row.home, row.version) == (told.till_id, versions[row.id]))
     if mine:
         rights.use_unheld(conn, attempt, mine, home=told.till_id)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, func, insert, or_, select, tuple_, update
 
 from app.domain.facts import CouponFacts, OrderFacts, PromotionFacts
 from app.domain.ledger import CARRY
@@ -39,6 +39,13 @@ LOOKS = 3
 
 EMPTY_QUOTE: Mapping[str, Any] = {}
 """The quote of an order that the server knows by name alone: cancelled or unknown before its hold arrived."""
+
+_ORDER = select(schema.orders).where(schema.orders.c.id == bindparam("of"))
+_MOVED = update(schema.orders).where(
+    schema.orders.c.id == bindparam("of"),
+    schema.orders.c.attempt == bindparam("before"),
+    schema.orders.c.state == bindparam("from"),
+)
 
 _COUPON_EVENT = {
     OrderEvent.CANCEL: CouponEvent.CANCEL,
@@ -335,17 +342,13 @@ def time_out(conn: Connection, now: datetime, *, limit: int = 200) -> int:
 
 def find(conn: Connection, order_id: str) -> Row[Any] | None:
     """Return the order's row, None where the server has never heard of it."""
-    return conn.execute(select(schema.orders).where(schema.orders.c.id == order_id)).one_or_none()
+    return conn.execute(_ORDER, {"of": order_id}).one_or_none()
 
 
 def move(conn: Connection, order_id: str, attempt: int, *, step: Step, values: Mapping[str, Any]) -> None:
     """Write one step of an order if it still stands where the step begins, in that attempt; else raise LostRace."""
-    orders = schema.orders
-    moved = conn.execute(
-        update(orders)
-        .where(orders.c.id == order_id, orders.c.attempt == attempt, orders.c.state == step.frm)
-        .values({**values, "state": step.to})
-    )
+    place = {"of": order_id, "before": attempt, "from": step.frm}
+    moved = conn.execute(_MOVED, {**place, **values, "state": step.to})
     if moved.rowcount != 1:
         raise LostRace(f"order {order_id} moved meanwhile")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, insert, or_, select, update
 
 from app.domain.basket import Cover
 from app.domain.lifecycle import Step
@@ -32,6 +32,24 @@ from server.services.verdicts import IN_ORDER, Told, Verdict, conflict
 
 RETRY_AFTER_S = 5
 """When to ask again for a refund that another till may have decided; a till that is online syncs this often."""
+_SHRUNK = (
+    update(schema.orders)
+    .where(
+        schema.orders.c.id == bindparam("of"),
+        schema.orders.c.state == bindparam("from"),
+        schema.orders.c.refunded_minor == bindparam("before"),
+    )
+    .values(state=bindparam("to"), refunded_minor=schema.orders.c.refunded_minor + bindparam("amount"))
+)
+_LINE_SHRUNK = (
+    update(schema.order_line)
+    .where(
+        schema.order_line.c.order_id == bindparam("of"),
+        schema.order_line.c.number == bindparam("line"),
+        schema.order_line.c.refunded_milli + bindparam("qty") <= schema.order_line.c.qty_milli,
+    )
+    .values(refunded_milli=schema.order_line.c.refunded_milli + bindparam("qty"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,24 +282,12 @@ def _record(conn: Connection, attempt: Attempt, row: Row[Any], *, decided: _Deci
 
 def _shrink(conn: Connection, row: Row[Any], *, step: Step, refund: Refund) -> None:
     """Take what returns off the order and its lines, if they still stand as the decision saw them."""
-    table, line = schema.orders, schema.order_line
-    moved = conn.execute(
-        update(table)
-        .where(table.c.id == row.id, table.c.state == step.frm, table.c.refunded_minor == row.refunded_minor)
-        .values(state=step.to, refunded_minor=table.c.refunded_minor + refund.amount_minor)
-    )
+    place = {"of": row.id, "from": step.frm, "before": row.refunded_minor}
+    moved = conn.execute(_SHRUNK, {**place, "to": step.to, "amount": refund.amount_minor})
     if moved.rowcount != 1:
         raise LostRace(f"order {row.id} moved meanwhile")
     for part in refund.lines:
-        taken = conn.execute(
-            update(line)
-            .where(
-                line.c.order_id == row.id,
-                line.c.number == part.number,
-                line.c.refunded_milli + part.qty_milli <= line.c.qty_milli,
-            )
-            .values(refunded_milli=line.c.refunded_milli + part.qty_milli)
-        )
+        taken = conn.execute(_LINE_SHRUNK, {"of": row.id, "line": part.number, "qty": part.qty_milli})
         if taken.rowcount != 1:
             raise LostRace(f"order {row.id} was refunded meanwhile")
 

@@ -48,6 +48,8 @@ KINDS: dict[str, Remedy] = {
     "late_use": Remedy(NOBODY, "accept_loss"),
     "double_redemption": Remedy(CHAIN, "accept_loss", in_money=True),
     "invalid_redemption": Remedy(CHAIN, "accept_loss", in_money=True),
+    "risk_loss": Remedy(STORE, "talk_to_approver", in_money=True),
+    "unknown_approver": Remedy(STORE, "talk_to_approver"),
     "member_limit": Remedy(CHAIN, "accept_loss"),
     "lease_mismatch": Remedy(CHAIN, "compare"),
     "home_mismatch": Remedy(CHAIN, "compare"),

@@ -144,7 +144,7 @@ def _lend_again(conn: Connection, ctx: Context, row: Row[Any], *, each: AdoptedL
             )
             assert accounts.post(conn, move, ctx.now), "one writer: what was read a line above is still there"
     asked = leases.Asked(each.lease, each.account, each.amount)
-    leases.open_lease(conn, ctx, asked, amount=each.amount, till_id=row.id, epoch=row.epoch)
+    leases.open_lease(conn, ctx, asked, amount=each.amount, drawn=there, till_id=row.id, epoch=row.epoch)
     leases.keep_coupons(conn, each.lease, list(each.coupons))
     if row.lost_at is not None and (lent := leases.find(conn, each.lease)) is not None:
         leases.strand(conn, ctx, lent)

@@ -10,15 +10,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, or_, select, update
 
 from app.domain.lifecycle import Step
 from app.domain.rights import Rights
 from app.domain.states import WINDOW_OVER, CouponEvent, CouponState
 from resources.lifecycles import load
+from server.db.bulk import Lookup, Present
 from server.db.errors import DatabaseBusy
 from server.db.schema import account, coupon, orders, redemption, transfer
-from server.services import accounts, feed_records, history
+from server.services import accounts, feed_records, history, risk_back
+
+_ACCOUNTS, _COUPONS = Present(account.c.id), Present(coupon.c.id)
+_PLACES = Lookup(select(coupon.c.id, coupon.c.state, coupon.c.home), coupon.c.id)
+_FROZEN = select(coupon.c.id, coupon.c.valid_until_at).where(
+    coupon.c.order_id == bindparam("order"),
+    coupon.c.attempt == bindparam("number"),
+    coupon.c.state == CouponState.FROZEN,
+)
+_PENDING = select(transfer.c.account_id, transfer.c.amount).where(
+    transfer.c.order_id == bindparam("order"),
+    transfer.c.attempt == bindparam("number"),
+    transfer.c.state == "PENDING",
+)
 
 Record = tuple[str, str]
 """A feed record that changed: kind and key."""
@@ -60,7 +74,8 @@ class Excess:
 
     `kind` is the finding's: `double_redemption` (another order holds or used the coupon, or a till alone may use it),
     `invalid_redemption` (it had ended, or is not known), `overdraft` (`amount` beyond what the account had), `late_use`
-    (headquarters had taken the right back, and it was still there), `lease_mismatch` (a lease that does not cover it).
+    (headquarters had taken the right back, and it was still there), `lease_mismatch` (a lease that does not cover it),
+    `risk_loss` (a coupon that a till took at a risk, and that was another's).
     """
 
     kind: str
@@ -70,7 +85,7 @@ class Excess:
     @property
     def lost(self) -> bool:
         """Tell whether it is a coupon that was not the order's to use."""
-        return self.kind in ("double_redemption", "invalid_redemption")
+        return self.kind in ("double_redemption", "invalid_redemption", "risk_loss")
 
 
 def freeze(conn: Connection, attempt: Attempt, rights: Rights) -> list[Record]:
@@ -110,15 +125,9 @@ def reserve(conn: Connection, attempt: Attempt, amounts: Mapping[str, int]) -> N
 
 def held(conn: Connection, attempt: Attempt) -> Rights:
     """Return what the attempt holds now."""
-    frozen = conn.execute(select(coupon.c.id).where(*_frozen_by(attempt))).scalars()
-    pending = conn.execute(
-        select(transfer.c.account_id, transfer.c.amount).where(
-            transfer.c.order_id == attempt.order_id,
-            transfer.c.attempt == attempt.number,
-            transfer.c.state == "PENDING",
-        )
-    )
-    return Rights(frozenset(frozen), {row.account_id: row.amount for row in pending})
+    its = {"order": attempt.order_id, "number": attempt.number}
+    frozen = conn.execute(_FROZEN, its).scalars()
+    return Rights(frozenset(frozen), {row.account_id: row.amount for row in conn.execute(_PENDING, its)})
 
 
 def use(conn: Connection, attempt: Attempt) -> list[Record]:
@@ -158,6 +167,8 @@ def pass_on(conn: Connection, names: Sequence[str], now: datetime) -> None:
 
     The order stays in its finding; the coupon is used, as it was in the shop, and nobody may use it a third time.
     """
+    if not names:
+        return
     rows = conn.execute(
         select(redemption.c.coupon_id, orders.c.id, orders.c.attempt)
         .join(coupon, coupon.c.id == redemption.c.coupon_id)
@@ -177,6 +188,7 @@ def pass_on(conn: Connection, names: Sequence[str], now: datetime) -> None:
             .where(redemption.c.coupon_id == name, redemption.c.order_id == order_id)
             .values(conflict=False)
         )
+        risk_back.not_lost_after_all(conn, name, order_id, now=now)
 
 
 def _pay_back(conn: Connection, attempt: Attempt, account_ids: Iterable[str]) -> None:
@@ -189,8 +201,7 @@ def draw(conn: Connection, attempt: Attempt, rights: Rights) -> tuple[list[Recor
     """Draw what an order used without holding it: it happened, so what is there is taken, and the excess is named."""
     excess: list[Excess] = []
     taken: list[str] = []
-    rows = conn.execute(select(coupon.c.id, coupon.c.state, coupon.c.home).where(coupon.c.id.in_(rights.coupons)))
-    states = {row.id: (row.state, row.home) for row in rows}
+    states = {row.id: (row.state, row.home) for row in _PLACES.rows(conn, rights.coupons)}
     for name in sorted(rights.coupons):
         state, home = states.get(name, (None, None))
         if state == CouponState.ISSUED and home is None:
@@ -212,7 +223,7 @@ def draw(conn: Connection, attempt: Attempt, rights: Rights) -> tuple[list[Recor
 
 def known_coupon_records(conn: Connection, names: Iterable[str]) -> list[Record]:
     """Return the feed records of those coupons that the chain has; a till may tell of one that it has not."""
-    return _coupon_records(conn.execute(select(coupon.c.id).where(coupon.c.id.in_(list(names)))).scalars())
+    return _coupon_records(_COUPONS.among(conn, set(names)))
 
 
 def account_records(account_ids: Iterable[str]) -> list[Record]:
@@ -221,6 +232,7 @@ def account_records(account_ids: Iterable[str]) -> list[Record]:
         accounts.BUDGET: feed_records.CAMPAIGN,
         accounts.VALUE: feed_records.MEMBER,
         accounts.USES: feed_records.PUNCH_CARD,
+        accounts.RISK: feed_records.RISK,
     }
     parted = (account_id.partition(":") for account_id in account_ids)
     return [(kinds[kind], owner) for kind, _, owner in parted if kind in kinds]
@@ -229,9 +241,7 @@ def account_records(account_ids: Iterable[str]) -> list[Record]:
 def budgeted(conn: Connection, campaign_ids: Iterable[str]) -> set[str]:
     """Return which of the campaigns have a budget."""
     wanted = {accounts.budget_id(campaign_id): campaign_id for campaign_id in campaign_ids}
-    if not wanted:
-        return set()
-    return {wanted[found] for found in conn.execute(select(account.c.id).where(account.c.id.in_(wanted))).scalars()}
+    return {wanted[found] for found in _ACCOUNTS.among(conn, wanted)}
 
 
 def leave(
@@ -265,7 +275,7 @@ def leave(
 
 
 def _release(conn: Connection, attempt: Attempt, event: CouponEvent) -> list[Record]:
-    rows = conn.execute(select(coupon.c.id, coupon.c.valid_until_at).where(*_frozen_by(attempt)))
+    rows = conn.execute(_FROZEN, {"order": attempt.order_id, "number": attempt.number})
     ends = {row.id: row.valid_until_at for row in rows}
     return leave(conn, attempt, ends, event=event) if ends else []
 
@@ -328,14 +338,6 @@ def _move(
         reason=what,
         order_id=attempt.order_id,
         attempt=attempt.number,
-    )
-
-
-def _frozen_by(attempt: Attempt) -> tuple[ColumnElement[bool], ...]:
-    return (
-        coupon.c.order_id == attempt.order_id,
-        coupon.c.attempt == attempt.number,
-        coupon.c.state == CouponState.FROZEN,
     )
 
 

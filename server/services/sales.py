@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, Row, insert
 
 from app.domain.lifecycle import Step
 from app.domain.refusals import Refusal
@@ -18,11 +18,14 @@ from app.domain.states import OrderEvent, OrderState
 from app.domain.tenders import TenderType
 from resources.lifecycles import load
 from server.db import schema
-from server.db.bulk import BulkInsert
-from server.services import accounts, feed, history, orders, rights
+from server.db.bulk import BulkInsert, Present
+from server.services import accounts, feed, history, orders, rights, risk_uses
 from server.services.entries import SaleBody, discounts, paid_minor, sums_problem
+from server.services.epochs import told_payments
+from server.services.exposure import IN_MONEY
 from server.services.lent import Lent, draw, late_uses
 from server.services.rights import Attempt, Excess, Record
+from server.services.risk_back import LOSS
 from server.services.verdicts import IN_ORDER, Told, Verdict, conflict
 
 _STORED_VALUE = TenderType.STORED_VALUE.value
@@ -64,6 +67,7 @@ _HISTORY = BulkInsert(
     "till_id",
     "operator",
 )
+_MEMBERS, _SKUS = Present(schema.member.c.id), Present(schema.product.c.sku)
 _PARENTS_FIRST = (_ORDERS, _LINES, _TENDERS, _REDEMPTIONS, _USES, _HISTORY)
 
 
@@ -148,15 +152,16 @@ def member_of(sale: SaleBody) -> str | None:
     return sale["quote"]["member"] or sale["member"]
 
 
-def rights_used(sale: SaleBody, budgeted: Collection[str]) -> Rights:
+def rights_used(sale: SaleBody, told: Told, budgeted: Collection[str]) -> Rights:
     """Return what the sale drew on; `budgeted` are the campaigns that have a budget."""
     value_minor = sum(tender["amount_minor"] for tender in sale["tenders"] if tender["type"] == _STORED_VALUE)
-    return rights_of(
+    used = rights_of(
         discounts(sale["quote"]),
         cards=[cover["card"] for cover in sale["quote"]["covers"]],
         value=(member_of(sale), value_minor),
         budgeted=budgeted,
     )
+    return Rights(used.coupons, {**used.amounts, **risk_uses.amounts(sale, told)})
 
 
 def uses_rights(sale: SaleBody, budgeted: Collection[str]) -> bool:
@@ -209,25 +214,41 @@ def _settle(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> V
     step = load("order").step(row.state, event)
     assert isinstance(step, Step), f"the table has {event} from {row.state}"
     orders.move(conn, row.id, row.attempt, step=step, values={**order_values(sale, told), "lines": _lines(row, sale)})
+    sale = _with_rights(conn, told, sale, row=row)
     lent, used = _draw_lent(conn, told, sale, attempt=attempt)
     held = rights.held(conn, attempt)
-    younger = _younger_budgets(held, used)
+    # Nobody held what was taken at a risk.
+    risked_coupons = used.coupons & risk_uses.taken(sale).keys()
+    younger = _younger_budgets(held, used.less(Rights(risked_coupons, {})))
     if younger is not None:
         touched = rights.use(conn, attempt)
-        drawn, excess = rights.draw(conn, attempt, younger)
+        drawn, excess = rights.draw(conn, attempt, Rights(risked_coupons, younger.amounts))
         verdict = IN_ORDER
     else:
         touched = []
         drawn, excess = rights.exchange(conn, attempt, used)
         verdict = _differs(conn, told, sale, held=held, used=used)
     excess = [*lent.excess, *excess, *late_uses(lent, excess)]
-    _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched, *drawn])
+    excess, risked = risk_uses.book(conn, told, sale, excess=excess)
+    _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched, *drawn, *risked])
     return _excess_verdict(conn, told, sale, excess=excess) or verdict
+
+
+def _with_rights(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> SaleBody:
+    """Return the sale with the rights that the till named when it told that the payment had no answer.
+
+    A new machine that took the payment over has not the rights that it drew on, so its sale names none of them.
+    """
+    if "rights" in sale or row.state != OrderState.UNKNOWN:
+        return sale
+    body = told_payments(conn, told.till_id).get((sale["order"], sale["attempt"]), {})
+    return {**sale, "rights": body["rights"]} if body.get("rights") else sale
 
 
 def _draw_lent(conn: Connection, told: Told, sale: SaleBody, *, attempt: Attempt) -> tuple[Lent, Rights]:
     """Book what the till had itself; returns that, and what the sale used besides."""
-    used = rights_used(sale, rights.budgeted(conn, (stage["campaign"] for stage in sale["quote"]["laid"])))
+    risk_uses.prepare(conn, told, sale)
+    used = rights_used(sale, told, rights.budgeted(conn, (stage["campaign"] for stage in sale["quote"]["laid"])))
     lent = draw(conn, told, attempt, named=sale.get("rights"), used=used)
     return lent, used.less(lent.covered)
 
@@ -272,9 +293,12 @@ def _book_unheld(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any] 
     lent, used = _draw_lent(conn, told, sale, attempt=attempt)
     touched, excess = rights.draw(conn, attempt, used)
     excess = [*lent.excess, *excess, *late_uses(lent, excess)]
-    _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched])
+    excess, risked = risk_uses.book(conn, told, sale, excess=excess)
+    _book_parts(conn, sale, attempt, step=step, excess=excess, touched=[*lent.touched, *touched, *risked])
     verdict = _excess_verdict(conn, told, sale, excess=excess)
-    if verdict is None and rights_used(sale, _budgeted_then(sale)).less(lent.covered):
+    # What was taken at a risk was to be held by nobody: its leases pay for it.
+    covered = Rights(lent.covered.coupons | risk_uses.taken(sale).keys(), lent.covered.amounts)
+    if verdict is None and rights_used(sale, told, _budgeted_then(sale)).less(covered):
         detail = {"order": sale["order"], "coupons": sorted(used.coupons), "amounts": dict(used.amounts)}
         verdict = conflict(conn, told, "no_hold", key=sale["order"], detail=detail)
     return verdict or IN_ORDER
@@ -304,10 +328,7 @@ def _book_parts(
 def known_member_records(conn: Connection, member_ids: Collection[str | None]) -> list[Record]:
     """Return the feed records of those members that the chain has; a till may tell of one that it has not."""
     named = [member_id for member_id in member_ids if member_id is not None]
-    if not named:
-        return []
-    known = conn.execute(select(schema.member.c.id).where(schema.member.c.id.in_(named))).scalars()
-    return [record for member_id in known for record in orders.member_records(member_id)]
+    return [record for member_id in sorted(_MEMBERS.among(conn, named)) for record in orders.member_records(member_id)]
 
 
 def _excess_verdict(conn: Connection, told: Told, sale: SaleBody, *, excess: Sequence[Excess]) -> Verdict | None:
@@ -315,9 +336,11 @@ def _excess_verdict(conn: Connection, told: Told, sale: SaleBody, *, excess: Seq
     lost = {coupon_id: minor for _, coupon_id, minor in discounts(sale["quote"]) if coupon_id}
     verdicts = []
     for each in excess:
-        in_money = each.subject.startswith((f"{accounts.VALUE}:", f"{accounts.BUDGET}:"))
+        in_money = each.subject.partition(":")[0] in IN_MONEY
         amount_minor = lost.get(each.subject, each.amount if in_money else 0)
-        detail = {"order": sale["order"], "subject": each.subject, "amount": each.amount}
+        detail: dict[str, Any] = {"order": sale["order"], "subject": each.subject, "amount": each.amount}
+        if each.kind == LOSS:
+            detail |= risk_uses.evidence(conn, sale, each.subject)
         key = f"{each.subject}/{sale['order']}"
         verdicts.append(conflict(conn, told, each.kind, key=key, amount_minor=amount_minor, detail=detail))
     return verdicts[0] if verdicts else None
@@ -329,6 +352,24 @@ def _differs(conn: Connection, told: Told, sale: SaleBody, *, held: Rights, used
 
     detail = {"order": sale["order"], "held": shown(held), "used": shown(used)}
     return conflict(conn, told, "hold_mismatch", key=sale["order"], detail=detail)
+
+
+def judge_late_payment(conn: Connection, told: Told, body: Any) -> Verdict:
+    """Keep money that came for an order that was over for a person; nothing else changes."""
+    money = sum(tender["amount_minor"] for tender in body["tenders"])
+    row = orders.find(conn, body["order"])
+    state = None if row is None else row.state
+    if row is not None:
+        attempt = told.attempt(body)
+        orders.remember_refused(conn, attempt, row.state, event=OrderEvent.PAY_SUCCESS, why="late payment")
+    return conflict(
+        conn,
+        told,
+        "late_payment",
+        key=f"{body['order']}/{told.entry_id}",
+        amount_minor=money,
+        detail={"order": body["order"], "attempt": body["attempt"], "state": state, "tenders": body["tenders"]},
+    )
 
 
 def _late(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> Verdict:
@@ -370,7 +411,7 @@ def _money(sale: SaleBody, row: Row[Any]) -> dict[str, Any]:
 def _unknown_skus(conn: Connection, told: Told, sale: SaleBody) -> Verdict | None:
     """Open a finding for each product that the chain does not have; the verdict names the first."""
     skus = sorted({line["sku"] for line in sale["lines"]})
-    known = set(conn.execute(select(schema.product.c.sku).where(schema.product.c.sku.in_(skus))).scalars())
+    known = _SKUS.among(conn, skus)
     verdicts = [
         conflict(conn, told, "unknown_sku", key=sku, detail={"order": sale["order"], "sku": sku})
         for sku in skus

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, Row, bindparam, func, select, update
 
 from app.domain.instants import FIRST, LAST
 from app.domain.money import MAX_MINOR
@@ -14,12 +14,49 @@ from server.db import schema
 from server.services import boots, feed, findings, lost_tills, restoring
 from server.services.context import Context
 from server.services.entries import SCHEMAS
-from server.services.ingest import FORK, mark_of, strand, tail_of
+from server.services.ledgers import FORK, mark_of, strand, tail_of
 from sync import protocol
 from sync.protocol import Hello, HelloAnswer, Sanity, SanityAnswer
 
 _ROWS_LOST, _FORKED = "rows_lost", "fork"
 """What a till may have stopped for (`sync.hello.Stop`) and the server would not know otherwise."""
+
+_TILL = select(schema.till).where(schema.till.c.id == bindparam("of"))
+_TILL_NOW = update(schema.till).where(schema.till.c.id == bindparam("of"))
+_TILL_IN_ZONE = (
+    select(schema.till, schema.store.c.zone)
+    .join(schema.store, schema.store.c.id == schema.till.c.store_id)
+    .where(schema.till.c.id == bindparam("of"))
+)
+
+_SOLD = (
+    schema.orders.c.till_id == bindparam("of"),
+    schema.orders.c.sold_at >= bindparam("start"),
+    schema.orders.c.sold_at < bindparam("end"),
+)
+_SALES = select(func.count()).select_from(schema.orders).where(*_SOLD)
+_DISCOUNT = (
+    select(func.coalesce(func.sum(schema.order_line.c.discount_minor), 0))
+    .join(schema.orders, schema.orders.c.id == schema.order_line.c.order_id)
+    .where(*_SOLD)
+)
+_TENDERS = (
+    select(schema.order_tender.c.type, func.sum(schema.order_tender.c.amount_minor))
+    .join(schema.orders, schema.orders.c.id == schema.order_tender.c.order_id)
+    .where(*_SOLD)
+    .group_by(schema.order_tender.c.type)
+)
+_REFUNDS = (
+    select(schema.refund.c.body)
+    .join(schema.ledger_entry, schema.ledger_entry.c.entry_id == schema.refund.c.entry_id)
+    .where(
+        schema.ledger_entry.c.till_id == bindparam("of"),
+        schema.refund.c.paid_at >= bindparam("start"),
+        schema.refund.c.paid_at < bindparam("end"),
+    )
+)
+_KEPT_OUT = ("late_payment", "duplicate_order", "refund_mismatch")
+_FINDINGS = select(schema.finding.c.detail).where(schema.finding.c.kind.in_(_KEPT_OUT))
 
 DAYS_MAX = 31
 """Days compared in one message."""
@@ -31,7 +68,7 @@ def hello(conn: Connection, context: Context, message: Hello) -> HelloAnswer | R
     Compare-and-announce: `last` is stored only if `seen` is what we hold as its tail, so a till whose disk was rolled
     back cannot erase the evidence of it, not even once it has sold past the old end.
     """
-    row = conn.execute(select(schema.till).where(schema.till.c.id == message.till)).one_or_none()
+    row = conn.execute(_TILL, {"of": message.till}).one_or_none()
     if row is None:
         return unknown("till", message.till)
     lost_tills.note_contact(conn, context, row)
@@ -49,7 +86,7 @@ def hello(conn: Connection, context: Context, message: Hello) -> HelloAnswer | R
         elif message.seen == tail and message.last[0] >= tail[0]:
             tail = message.last
             values |= {"tail_seq": tail[0], "tail_hash": bytes.fromhex(tail[1])}
-    conn.execute(update(schema.till).where(schema.till.c.id == row.id).values(values))
+    conn.execute(_TILL_NOW, {"of": row.id, **values})
     return HelloAnswer(
         incarnation=context.chain.incarnation,
         epoch=row.epoch,
@@ -105,11 +142,7 @@ def compare(conn: Connection, message: Sanity) -> SanityAnswer | Refusal:
     Compared only where everything is acknowledged (`last` is our cursor): else the difference is known, and no fault.
     What was kept out of the books as a conflict is added back from its finding: it is surfaced already.
     """
-    row = conn.execute(
-        select(schema.till, schema.store.c.zone)
-        .join(schema.store, schema.store.c.id == schema.till.c.store_id)
-        .where(schema.till.c.id == message.till)
-    ).one_or_none()
+    row = conn.execute(_TILL_IN_ZONE, {"of": message.till}).one_or_none()
     if row is None:
         return unknown("till", message.till)
     if row.epoch != message.epoch or message.last != mark_of(row):
@@ -182,20 +215,10 @@ def _minor(value: Any) -> int:
 def _business_day(conn: Connection, till_id: str, day: date, *, zone: ZoneInfo) -> dict[str, Any]:
     """Add up what the books hold of one till and one date in its store's zone; tenders without those that are 0."""
     start, end = (datetime.combine(date_, time(), zone).astimezone(UTC) for date_ in (day, day + timedelta(days=1)))
-    orders, tender, line = schema.orders, schema.order_tender, schema.order_line
-    sold = (orders.c.till_id == till_id, orders.c.sold_at >= start, orders.c.sold_at < end)
-    sales = conn.execute(select(func.count()).select_from(orders).where(*sold)).scalar_one()
-    discount = func.coalesce(func.sum(line.c.discount_minor), 0)
-    discount_minor = conn.execute(
-        select(discount).join(orders, orders.c.id == line.c.order_id).where(*sold)
-    ).scalar_one()
-    by_type = conn.execute(
-        select(tender.c.type, func.sum(tender.c.amount_minor))
-        .join(orders, orders.c.id == tender.c.order_id)
-        .where(*sold)
-        .group_by(tender.c.type)
-    )
-    tenders: dict[str, int] = {row[0]: row[1] for row in by_type}
+    its = {"of": till_id, "start": start, "end": end}
+    sales = conn.execute(_SALES, its).scalar_one()
+    discount_minor = conn.execute(_DISCOUNT, its).scalar_one()
+    tenders: dict[str, int] = {row[0]: row[1] for row in conn.execute(_TENDERS, its)}
     refunds = _refunds(conn, till_id, start=start, end=end)
     for kept in _kept_out(conn, till_id, start=start, end=end):
         if kept["entry_kind"] == protocol.SALE:
@@ -219,12 +242,9 @@ def _add(sums: dict[str, int], tenders: list[dict[str, Any]], *, sign: int) -> N
         sums[tender["type"]] = sums.get(tender["type"], 0) + sign * tender["amount_minor"]
 
 
-_KEPT_OUT = ("late_payment", "duplicate_order", "refund_mismatch")
-
-
 def _kept_out(conn: Connection, till_id: str, *, start: datetime, end: datetime) -> list[dict[str, Any]]:
     """Return the sales and refunds of the day that stand in a finding instead of the books; findings are few."""
-    rows = conn.execute(select(schema.finding.c.detail).where(schema.finding.c.kind.in_(_KEPT_OUT))).scalars()
+    rows = conn.execute(_FINDINGS).scalars()
     return [
         detail
         for detail in rows
@@ -239,10 +259,5 @@ def _refunds(conn: Connection, till_id: str, *, start: datetime, end: datetime) 
 
     It may lie far from the server's decision: the till was down in between, or its clock is years behind.
     """
-    refund, entry = schema.refund, schema.ledger_entry
-    bodies = conn.execute(
-        select(refund.c.body)
-        .join(entry, entry.c.entry_id == refund.c.entry_id)
-        .where(entry.c.till_id == till_id, refund.c.paid_at >= start, refund.c.paid_at < end)
-    ).scalars()
+    bodies = conn.execute(_REFUNDS, {"of": till_id, "start": start, "end": end}).scalars()
     return [body["tenders"] for body in bodies]

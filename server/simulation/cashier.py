@@ -5,9 +5,8 @@ and is no violation; the books are held against the truth for that.
 """
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from app.domain.basket import Cover
 from app.domain.refunds import RefundLine
@@ -17,7 +16,6 @@ from app.services.api import (
     BasketLine,
     BasketRequest,
     Cancelled,
-    GivenCoupon,
     InterruptedKind,
     OpenOrder,
     PaidOrder,
@@ -31,114 +29,47 @@ from app.store.errors import StoreError
 from app.store.orders import OrderRow
 from server.scenario.crash import ProcessDied
 from server.simulation import shop
-from server.simulation.chain import Chain
-from server.simulation.machines import TillMachine
+from server.simulation.lending import Lending, OwnRights
 from server.simulation.plan import Event
-from server.simulation.truth import Promise, hold
+from server.simulation.stage import Part
+from server.simulation.truth import AskedRefund, Basket, hold
 from sync.hello import SyncStopped
 
 Outcome = PaidOrder | Cancelled | PaymentPending | Refusal
-REBOOT_MS = (5_000, 120_000)
+ASKS_FIRST = frozenset({"lease", "take_home", "renew"})
+"""What is done while the line is good, or not at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Basket:
-    """Remember an order that is not paid: at which till, what is on the counter, how much of it from stored value."""
-
-    till_id: str
-    request: BasketRequest
-    stored_minor: int
-
-
-@dataclass(frozen=True, slots=True)
-class OwnRights:
-    """List what a till may spend by itself: campaigns' stock, members' value, cards' uses, coupons."""
-
-    campaigns: list[str]
-    members: list[str]
-    cards: list[str]
-    coupons: list[str]
-
-    @property
-    def any(self) -> bool:
-        """Tell whether there is something that a sale may draw on."""
-        return bool(self.members or self.cards or self.coupons)
-
-
-class Cashiers:
-    """Act at every till of a chain. `baskets` wait for payment, `asked` and `gifts` for an answer that is known."""
-
-    def __init__(self, chain: Chain) -> None:
-        self.chain, self.truth = chain, chain.truth
-        self.baskets: dict[str, Basket] = {}
-        self.asked: dict[str, tuple[str, str, tuple[RefundLine, ...] | None]] = {}
-        self.gifts: dict[str, tuple[str, str, str]] = {}
-        """Requests of coupons to be given out: at which till, of which campaign, to whom."""
+class Cashiers(Lending):
+    """Act at every till of a chain."""
 
     # -------------------------------------------------------------- one thing at a time
 
-    def act(self, part: TillMachine, event: Event) -> None:
-        """Let somebody do something at a till, behind what is under way there."""
-        part.strand.do(lambda: self._begin(part, event))
-
-    def _begin(self, part: TillMachine, event: Event) -> None:
-        if not part.on:
-            self.chain.note(part.id, event.what, "the till is off")
-            return
+    def begin(self, part: Part, event: Event) -> None:
+        """Do what an event says at a till, now."""
         rng = random.Random(event.seed)
         part.line.rng = part.terminal.rng = rng
-        do: Callable[[TillMachine, random.Random, Event], None] = getattr(self, f"_{event.what}")
-        self.safely(part, event.what, lambda: do(part, rng, event))
+        if event.what in ASKS_FIRST and not part.engine.status.online and rng.random() < 0.7:
+            # In a shop the background sync has tried again by now.
+            self.safely(part, "sync", lambda: self.sync(part))
+        do: Callable[[Part, random.Random, Event], None] = getattr(self, f"_{event.what}")
+        if part.is_running():
+            self.safely(part, event.what, lambda: do(part, rng, event))
 
-    def safely(self, part: TillMachine, what: str, do: Callable[[], None]) -> bool:
+    def safely(self, part: Part, what: str, do: Callable[[], None]) -> bool:
         """Do it; returns whether it came to its end."""
         try:
             do()
-        except ProcessDied as death:
-            part.died()
-            self.chain.note(part.id, what, f"died {death}")
-            self._reboot(part)
         except (Offline, Busy, StoreError) as trouble:
-            self.chain.note(
-                part.id, what, f"{type(trouble).__name__} {trouble if isinstance(trouble, Offline) else ''}"
-            )
-        else:
-            return True
-        return False
+            why = f" {trouble}" if isinstance(trouble, Offline) else ""
+            self.stage.note(part.id, what, f"{type(trouble).__name__}{why}")
+            return False
+        return True
 
-    def _reboot(self, part: TillMachine) -> None:
-        self.wake_later(part, part.line.rng.randint(*REBOOT_MS))
-
-    def wake_later(self, part: TillMachine, delay_ms: int) -> None:
-        """Start a till again some time later."""
-        self.chain.timeline.after(delay_ms, lambda: part.strand.do(lambda: self.wake(part)))
-
-    def put_back(self, part: TillMachine, image: Path) -> None:
-        """Start a till on an older image of its disk."""
-        self.safely(part, "put back", lambda: part.put_back(image))
-        self.wake(part)
-
-    def wake(self, part: TillMachine) -> None:
-        """Start a till that is off, and answer what it asks."""
-        if part.on:
-            return
-        try:
-            part.start()
-        except ProcessDied as death:
-            part.died()
-            self.chain.note(part.id, "wake", f"died {death}")
-            self._reboot(part)
-            return
-        except StoreError as trouble:
-            self.chain.note(part.id, "wake", type(trouble).__name__)
-            self._reboot(part)
-            return
-        self.safely(part, "wake", lambda: self.clear_up(part))
-
-    def clear_up(self, part: TillMachine) -> None:
+    def clear_up(self, part: Part) -> None:
         """Bring to an end what a restart found half done."""
         for each in part.till.interrupted():
-            self.chain.note(part.id, "interrupted", each.kind.value)
+            self.stage.note(part.id, "interrupted", each.kind.value)
             if each.kind is InterruptedKind.RECEIPT_NOT_SHOWN:
                 row = self.row(part, each.order_id)
                 assert row is not None
@@ -150,41 +81,36 @@ class Cashiers:
 
     # -------------------------------------------------------------- selling
 
-    def _basket(self, part: TillMachine, rng: random.Random) -> BasketRequest:
-        own = self._own_rights(part)
-        alone = own.any and rng.random() < 0.5
-        member = rng.choice([None, *(own.members if alone else shop.MEMBERS)])
-        skus = [rng.choice("AABBCWWS") for _ in range(rng.randint(1, 4))]
-        lines = tuple(
-            BasketLine(sku, rng.choice([123, 735, 2500]) if sku == "W" else rng.choice([1, 1, 2, 3]) * 1000)
-            for sku in skus
-        )
+    def _basket(self, part: Part, rng: random.Random) -> BasketRequest:
+        own = self.own_rights(part)
+        if own.any and rng.random() < 0.7:
+            return self._own_basket(own, rng)
+        member = rng.choice([None, *shop.MEMBERS])
+        lines = _lines([rng.choice("AABBCWWS") for _ in range(rng.randint(1, 4))], rng)
         covers = tuple(
             Cover(card, number)
             for number, line in enumerate(lines, start=1)
             for card, who, sku, _ in shop.CARDS
-            if sku == line.sku and (card in own.cards if alone else who == member and rng.random() < 0.5)
+            if sku == line.sku and who == member and rng.random() < 0.5
         )
-        if alone:
-            return BasketRequest(
-                member, lines, tuple(own.coupons[-1:]), covers=covers[:1], promotions=rng.random() < 0.5
-            )
         return BasketRequest(member, lines, self._coupons(part, rng, member), covers=covers)
 
-    def _own_rights(self, part: TillMachine) -> OwnRights:
-        """Look what a till may spend by itself, as its cashier does who wants to sell without a line."""
-        with part.database.read() as conn:
-            leases = conn.exec_driver_sql(
-                "SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN' AND used + held < qty ORDER BY 1"
-            ).fetchall()
-            coupons = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME' ORDER BY 1").fetchall()
-        by_kind: dict[str, list[str]] = {"stock": [], "value": [], "uses": [], "budget": []}
-        for (account_id,) in leases:
-            kind, _, owner = account_id.partition(":")
-            by_kind[kind].append(owner)
-        return OwnRights(by_kind["stock"], by_kind["value"], by_kind["uses"], [row[0] for row in coupons])
+    def _own_basket(self, own: OwnRights, rng: random.Random) -> BasketRequest:
+        """Fill a basket for which the till needs nobody: a coupon that is at home there, a card or value lent to it."""
+        whose: dict[str, str] = {each.coupon_id: each.member_id for each in self.truth.promised.values()}
+        promotions = rng.random() < 0.5
+        skus = [rng.choice("AABBCWW") for _ in range(rng.randint(1, 3))]
+        kind = rng.choice([each for each in ("coupons", "cards", "members") if getattr(own, each)])
+        if kind == "coupons":
+            coupon = rng.choice(own.coupons)
+            return BasketRequest(whose.get(coupon), _lines(skus, rng), (coupon,), promotions=promotions)
+        if kind == "members":
+            return BasketRequest(rng.choice(list(own.members)), _lines(skus, rng), promotions=promotions)
+        card, member, sku, _ = rng.choice([each for each in shop.CARDS if each[0] in own.cards])
+        lines = (BasketLine(sku, 1000), *_lines(skus, rng))
+        return BasketRequest(member, lines, covers=(Cover(card, 1),), promotions=promotions)
 
-    def _coupons(self, part: TillMachine, rng: random.Random, member: str | None) -> tuple[str, ...]:
+    def _coupons(self, part: Part, rng: random.Random, member: str | None) -> tuple[str, ...]:
         """Choose coupons that the customer has on the phone; now and then one that is somebody else's, or used."""
         if rng.random() < 0.45:
             return ()
@@ -197,75 +123,74 @@ class Cashiers:
             use.append(rng.choice(list(self.truth.promised)))
         return tuple(dict.fromkeys(use))
 
-    def _sell(self, part: TillMachine, rng: random.Random, event: Event) -> None:
+    def _sell(self, part: Part, rng: random.Random, event: Event) -> None:
         request = self._basket(part, rng)
         priced = part.till.quote(request)
         if isinstance(priced, Refusal):
-            self.chain.note(part.id, "quote", priced.code.value)
+            self.stage.note(part.id, "quote", priced.code.value)
             return
         if priced.refused:
             # The cashier takes out what does not apply, and goes on.
             for name, reason in priced.refused.items():
-                self.chain.note(part.id, "quote", f"{'coupon' if name in request.use else 'card'} {reason.code.value}")
+                self.stage.note(part.id, "quote", f"{'coupon' if name in request.use else 'card'} {reason.code.value}")
             use = tuple(name for name in request.use if name not in priced.refused)
             covers = tuple(cover for cover in request.covers if cover.card_id not in priced.refused)
             request = replace(request, use=use, covers=covers)
             again = part.till.quote(request)
             priced = priced if isinstance(again, Refusal) else again
         stored = 0
-        lent = request.member_id in self._own_rights(part).members
-        if request.member_id is not None and priced.payable_minor and rng.random() < (0.7 if lent else 0.3):
+        lent_minor = self.own_rights(part).members.get(request.member_id or "", 0)
+        if request.member_id is not None and priced.payable_minor and rng.random() < (0.7 if lent_minor else 0.3):
             stored = rng.choice([priced.payable_minor, rng.randint(1, priced.payable_minor)])
-            stored = min(stored, 2000) if lent else stored
+            stored = min(stored, lent_minor or stored)
         order_id = f"o{event.number}"
-        self.baskets[order_id] = Basket(part.id, request, stored)
-        self.truth.order_till[order_id] = part.id
+        self.truth.lay(order_id, Basket(part.id, request, stored))
         self._checkout(part, order_id, rng)
 
-    def _checkout(self, part: TillMachine, order_id: str, rng: random.Random) -> None:
-        basket = self.baskets[order_id]
+    def _checkout(self, part: Part, order_id: str, rng: random.Random) -> None:
+        basket = self.truth.baskets[order_id]
         opened = part.till.checkout(order_id, basket.request, stored_value_minor=basket.stored_minor)
         if not isinstance(opened, OpenOrder):
-            self.chain.note(part.id, "checkout", opened.code.value)
+            self.stage.note(part.id, "checkout", opened.code.value)
             return
         row = self.row(part, order_id)
         own = "own rights" if row is not None and row.rights else "no rights"
-        self.chain.note(part.id, "checkout", f"{opened.state} {'held' if opened.held else own}")
+        self.stage.note(part.id, "checkout", f"{opened.state} {'held' if opened.held else own}")
         what = rng.random()
         if what < 0.08:
             part.till.park(order_id)
         elif what < 0.85:
             self._take_money(part, order_id, rng)
 
-    def _checkout_again(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _checkout_again(self, part: Part, rng: random.Random, _event: Event) -> None:
         order_id = self._one_of(part, rng)
         if order_id is None:
             return
         row = self.row(part, order_id)
         if (row is None or row.state == "CANCELLED") and rng.random() < 0.3:
-            self.baskets[order_id] = Basket(part.id, self._basket(part, rng), 0)
+            self.truth.lay(order_id, Basket(part.id, self._basket(part, rng), 0))
         self._checkout(part, order_id, rng)
 
-    def _one_of(self, part: TillMachine, rng: random.Random) -> str | None:
+    def _one_of(self, part: Part, rng: random.Random) -> str | None:
         """Choose one of the last orders that wait at this till."""
-        mine = [order_id for order_id, basket in self.baskets.items() if basket.till_id == part.id][-12:]
+        mine = [order_id for order_id, basket in self.truth.baskets.items() if basket.till_id == part.id][-12:]
         return rng.choice(mine) if mine else None
 
-    def row(self, part: TillMachine, order_id: str) -> OrderRow | None:
+    def row(self, part: Part, order_id: str) -> OrderRow | None:
         """Return the order as the till has it."""
         with part.database.read() as conn:
             return orders.get(conn, order_id)
 
-    def _pay(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _pay(self, part: Part, rng: random.Random, _event: Event) -> None:
         order_id = self._one_of(part, rng)
         if order_id is not None:
             self._take_money(part, order_id, rng)
 
-    def _take_money(self, part: TillMachine, order_id: str, rng: random.Random) -> None:
+    def _take_money(self, part: Part, order_id: str, rng: random.Random) -> None:
         row = self.row(part, order_id)
         if row is None or row.quote is None:
             return
-        tenders = _tenders(rng, row.quote["payable_minor"], self.baskets[order_id].stored_minor)
+        tenders = _tenders(rng, row.quote["payable_minor"], self.truth.baskets[order_id].stored_minor)
         part.terminal.order_id = order_id
         self._or_unsure(order_id, lambda: self._paid(part, order_id, part.till.pay(order_id, tenders)))
 
@@ -274,36 +199,35 @@ class Cashiers:
         try:
             do()
         except (ProcessDied, StoreError):
-            self.truth.unsure.add(order_id)
+            self.truth.doubt(order_id)
             raise
 
-    def _paid(self, part: TillMachine, order_id: str, done: Outcome) -> None:
+    def _paid(self, part: Part, order_id: str, done: Outcome) -> None:
         """Hand the receipt over, or put aside the cash that came too late."""
         if isinstance(done, PaidOrder):
-            self.chain.note(part.id, "pay", "PAID", detail=done.receipt.mark)
-            self.truth.receipt(done, part.id, self.chain.timeline.now_ms)
-            self.baskets.pop(order_id, None)
+            self.stage.note(part.id, "pay", "PAID", detail=done.receipt.mark)
+            self.truth.receipt(done, part.id, self.stage.now_ms)
             part.till.receipt_shown(order_id)
             return
-        self.chain.note(part.id, "pay", done.code.value if isinstance(done, Refusal) else type(done).__name__)
+        self.stage.note(part.id, "pay", done.code.value if isinstance(done, Refusal) else type(done).__name__)
         if isinstance(done, Refusal):
             recorded = done.facts.get("recorded_minor", 0)
             assert isinstance(recorded, int)
-            self.truth.late_cash[order_id] += recorded
+            self.truth.late(order_id, recorded)
 
-    def _cancel(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _cancel(self, part: Part, rng: random.Random, _event: Event) -> None:
         order_id = self._one_of(part, rng)
         if order_id is not None:
             done = part.till.cancel(order_id, reason=rng.choice(["cancelled", "pay_failed"]))
-            self.chain.note(part.id, "cancel", done.code.value if isinstance(done, Refusal) else done.state)
+            self.stage.note(part.id, "cancel", done.code.value if isinstance(done, Refusal) else done.state)
 
-    def _resolve(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _resolve(self, part: Part, rng: random.Random, _event: Event) -> None:
         order_id = self._one_of(part, rng)
         row = self.row(part, order_id) if order_id is not None else None
         if row is not None and row.payment is not None:
             self._ask_terminal(part, row.id)
 
-    def _ask_terminal(self, part: TillMachine, order_id: str) -> None:
+    def _ask_terminal(self, part: Part, order_id: str) -> None:
         """Ask what became of a payment; a person may read it from the terminal's own slip as well."""
         row, terminal = self.row(part, order_id), part.terminal
         terminal.order_id = order_id
@@ -313,7 +237,7 @@ class Cashiers:
         else:
             self._paid(part, order_id, part.till.resolve(order_id))
 
-    def _late_money(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
+    def _late_money(self, part: Part, rng: random.Random, _event: Event) -> None:
         order_id = self._one_of(part, rng)
         row = self.row(part, order_id) if order_id is not None else None
         if row is not None and row.state == "CANCELLED":
@@ -322,7 +246,7 @@ class Cashiers:
 
     # -------------------------------------------------------------- taking back
 
-    def _refund(self, part: TillMachine, rng: random.Random, event: Event) -> None:
+    def _refund(self, part: Part, rng: random.Random, event: Event) -> None:
         mine = [name for name, till_id in self.truth.till_of.items() if till_id == part.id]
         known = mine if rng.random() < 0.7 else list(self.truth.receipts)
         if not known:
@@ -334,115 +258,41 @@ class Cashiers:
             some = rng.sample(sold, rng.randint(1, len(sold)))
             lines = tuple(RefundLine(each.number, rng.choice([each.qty_milli, 1000, 100])) for each in some)
         request = f"r{event.number}"
-        self.asked[request] = (part.id, order_id, lines)
+        self.truth.ask_back(request, AskedRefund(part.id, order_id, lines))
         self.ask_refund(part, request)
 
-    def _refund_again(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
-        mine = [request for request, (till_id, *_) in self.asked.items() if till_id == part.id]
+    def _refund_again(self, part: Part, rng: random.Random, _event: Event) -> None:
+        mine = [request for request, asked in self.truth.asked.items() if asked.till_id == part.id]
         if mine:
             self.ask_refund(part, rng.choice(mine[-20:]))
 
-    def ask_refund(self, part: TillMachine, request: str) -> None:
+    def ask_refund(self, part: Part, request: str) -> None:
         """Ask for a refund under an id that may have been asked before."""
-        _, order_id, lines = self.asked[request]
-        done = part.till.refund(request, order_id, lines)
+        asked = self.truth.asked[request]
+        done = part.till.refund(request, asked.order_id, asked.lines)
         if isinstance(done, Refusal):
-            self.chain.note(part.id, "refund", done.code.value)
+            self.stage.note(part.id, "refund", done.code.value)
             return
         assert isinstance(done, RefundDone)
-        self.chain.note(part.id, "refund", f"decided by {done.decided_by}")
+        self.stage.note(part.id, "refund", f"decided by {done.decided_by}")
         self.truth.refund(done, part.id)
-        part.till.receipt_shown(order_id)
-
-    # -------------------------------------------------------------- rights
-
-    def _give(self, part: TillMachine, rng: random.Random, event: Event) -> None:
-        """Give a coupon out at the counter, or ask again for one whose code nobody has seen."""
-        waiting = [request for request, (till_id, *_) in self.gifts.items() if till_id == part.id]
-        if waiting and rng.random() < 0.5:
-            self.ask_gift(part, rng.choice(waiting))
-            return
-        campaigns = [each.id for each in self.chain.table.campaign if each.rule.get("kind") != "automatic"]
-        lent = self._own_rights(part).campaigns
-        campaign = rng.choice(lent if lent and rng.random() < 0.8 else campaigns)
-        self.gifts[f"g{event.number}"] = (part.id, campaign, rng.choice(shop.MEMBERS))
-        self.ask_gift(part, f"g{event.number}")
-
-    def ask_gift(self, part: TillMachine, request: str) -> None:
-        """Ask the till for a coupon under an id; the customer has it when the answer is there."""
-        _, campaign, member = self.gifts[request]
-        done = part.till.give(request, campaign, member)
-        if not isinstance(done, GivenCoupon):
-            self.chain.note(part.id, "give", done.code.value)
-            del self.gifts[request]
-            return
-        self.chain.note(part.id, "give", "ok")
-        bearer = bool(next(each.rule for each in self.chain.table.campaign if each.id == campaign).get("bearer"))
-        self.truth.promise(Promise(done.coupon_id, campaign, member, bearer, done.code))
-        self.truth.given_at.setdefault(done.coupon_id, (part.id, self.chain.timeline.now_ms))
-        del self.gifts[request]
-
-    def _account(self, rng: random.Random) -> tuple[str, int]:
-        campaigns = self.chain.table.campaign
-        match rng.choice(["stock", "stock", "value", "uses", "budget"]):
-            case "stock":
-                return f"stock:{rng.choice(campaigns).id}", rng.choice([1, 3, 10])
-            case "value":
-                return f"value:{rng.choice(shop.MEMBERS)}", rng.choice([2000, 10000])
-            case "uses":
-                return f"uses:{rng.choice(shop.CARDS)[0]}", rng.choice([1, 2, 5])
-        budgets = [each.id for each in campaigns if "budget" in each.rule] or [campaigns[0].id]
-        return f"budget:{rng.choice(budgets)}", rng.choice([300, 2000])
-
-    def _lease(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
-        account_id, amount = self._account(rng)
-        done = part.till.lease(account_id, amount)
-        kind = account_id.partition(":")[0]
-        self.chain.note(part.id, f"lease {kind}", done.code.value if isinstance(done, Refusal) else "granted")
-
-    def _unlease(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
-        with part.database.read() as conn:
-            rows = conn.exec_driver_sql(
-                "SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN' ORDER BY 1"
-            ).fetchall()
-        if rows:
-            done = part.till.unlease(rng.choice(rows)[0])
-            self.chain.note(part.id, "unlease", "ok" if done is None else done.code.value)
-
-    def _resume(self, part: TillMachine, _rng: random.Random, _event: Event) -> None:
-        for done in part.till.resume_leases():
-            self.chain.note(part.id, "resume", done.code.value if isinstance(done, Refusal) else "granted")
-        for refund in part.till.resume_refunds():
-            self.truth.refund(refund, part.id)
-            part.till.receipt_shown(refund.order_id)
-
-    def _take_home(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
-        if self.truth.promised:
-            done = part.till.take_home(rng.choice(list(self.truth.promised)[-40:]))
-            self.chain.note(part.id, "take_home", done.code.value if isinstance(done, Refusal) else "ok")
-
-    def _return_home(self, part: TillMachine, rng: random.Random, _event: Event) -> None:
-        with part.database.read() as conn:
-            rows = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME' ORDER BY 1").fetchall()
-        if rows:
-            done = part.till.return_home(rng.choice(rows)[0])
-            self.chain.note(part.id, "return_home", "ok" if done is None else done.code.value)
+        part.till.receipt_shown(asked.order_id)
 
     # -------------------------------------------------------------- sync
 
-    def _sync(self, part: TillMachine, _rng: random.Random, _event: Event) -> None:
+    def _sync(self, part: Part, _rng: random.Random, _event: Event) -> None:
         self.sync(part)
 
-    def sync(self, part: TillMachine) -> None:
+    def sync(self, part: Part) -> None:
         """Run a whole session, which finds no difference between both sides."""
         report = part.engine.run_once()
         excused = part.id in self.truth.disasters
         hold(excused or report.differences == (), "I11", f"{part.id}: {report.differences}")
-        self.chain.note(part.id, "sync", f"ok, {report.conflicts} conflicts" if report.conflicts else "ok")
+        self.stage.note(part.id, "sync", f"ok, {report.conflicts} conflicts" if report.conflicts else "ok")
 
     # -------------------------------------------------------------- the end of the day
 
-    def finish(self, part: TillMachine) -> None:
+    def finish(self, part: Part) -> None:
         """Bring everything to an end that waits at a till, once nothing is wrong any more."""
         self.close(part)
         self.clear_up(part)
@@ -453,31 +303,40 @@ class Cashiers:
             if each.kind is InterruptedKind.OPEN_HOLD:
                 part.till.cancel(each.order_id)
         self._resume(part, part.line.rng, LAST)
-        for request in [name for name, (till_id, *_) in self.gifts.items() if till_id == part.id]:
+        for request in self.wanted_gifts(part):
             self.ask_gift(part, request)
 
-    def give_back(self, part: TillMachine) -> None:
+    def give_back(self, part: Part) -> None:
         """Give back every right that a till has, as at the end of the day."""
         with part.database.read() as conn:
             accounts = conn.exec_driver_sql("SELECT DISTINCT account_id FROM lease WHERE state = 'OPEN'").fetchall()
             coupons = conn.exec_driver_sql("SELECT coupon_id FROM home WHERE state = 'HOME'").fetchall()
-        for (account_id,) in accounts:
-            part.till.unlease(account_id)
-        for (coupon_id,) in coupons:
-            part.till.return_home(coupon_id)
+        if self.stage.closes_day:
+            part.till.close_day()
+        else:
+            for (account_id,) in accounts:
+                part.till.unlease(account_id)
+            for (coupon_id,) in coupons:
+                part.till.return_home(coupon_id)
         self.close(part)
 
-    def close(self, part: TillMachine) -> None:
+    def close(self, part: Part) -> None:
         """Sync where nothing is wrong with the line: what keeps a till from it is a disaster, and known."""
         try:
             self.sync(part)
         except SyncStopped as stopped:
             rolled_back = part.id in self.truth.disasters and self.truth.disasters[part.id].since_ms is not None
             hold(rolled_back, "I16", f"{part.id} stopped: {stopped}")
-            self.chain.note(part.id, "sync", f"stopped {stopped}")
+            self.stage.note(part.id, "sync", f"stopped {stopped}")
 
 
 LAST = Event(-1, 0, "resume", 0, 0)
+
+
+def _lines(skus: Sequence[str], rng: random.Random) -> tuple[BasketLine, ...]:
+    return tuple(
+        BasketLine(sku, rng.choice([123, 735, 2500]) if sku == "W" else rng.choice([1, 1, 2, 3]) * 1000) for sku in skus
+    )
 
 
 def _tenders(rng: random.Random, payable: int, stored: int) -> tuple[Tender, ...] | None:

@@ -4,7 +4,7 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +16,8 @@ from fastapi import FastAPI
 import sync.push
 from app.domain.refusals import Refusal
 from app.services.ports import Offline
+from server.db.errors import DatabaseTrouble
+from server.jobs import run_due
 from server.scenario import server_part, till_part
 from server.scenario.clock import VirtualClock
 from server.scenario.founding import found
@@ -100,6 +102,7 @@ class Chain:
             line=Line(self.timeline, self.server, self.weather),
             terminal=Terminal(self.timeline.wait, self.plan.silence),
             ids=self.ids,
+            blank=ground.templates / TILL_FILE,
         )
         machine.line.told = self._heard
         calm = random.Random(0)
@@ -111,9 +114,9 @@ class Chain:
 
     def _put_in(self) -> None:
         for member in self.table.member:
-            self.truth.put_in[f"value:{member.id}"] = member.stored_value
+            self.truth.pay_in(f"value:{member.id}", member.stored_value)
         for card in self.table.punch_card:
-            self.truth.put_in[f"uses:{card.id}"] = card.uses
+            self.truth.pay_in(f"uses:{card.id}", card.uses)
 
     # -------------------------------------------------------------- what is told
 
@@ -133,8 +136,30 @@ class Chain:
         """Return one of the tills."""
         return self.tills[number % len(self.tills)]
 
-    def ask(self, method: str, path: str, *, key: str, body: Any) -> dict[str, Any] | Refusal:
-        """Ask the server straight, as headquarters or the chain's app; raises Offline for no answer."""
+    @property
+    def now_ms(self) -> int:
+        """Return the true time since the start."""
+        return self.timeline.now_ms
+
+    @property
+    def closes_day(self) -> bool:
+        """Tell whether a till gives its rights back all at once in the end, or one by one."""
+        return self.plan.seed % 2 == 1
+
+    def run_jobs(self) -> None:
+        """Let the server walk its patrols; those that a full disk keeps from it come again."""
+        with suppress(DatabaseTrouble):
+            self.server.run(run_due)
+
+    def ask_app(self, method: str, path: str, body: Any) -> dict[str, Any] | Refusal:
+        """Ask the server straight, as the chain's app; raises Offline for no answer."""
+        return self._ask(method, path, key=self.keys.app, body=body)
+
+    def ask_office(self, method: str, path: str, body: Any) -> dict[str, Any] | Refusal:
+        """Ask the server straight, as headquarters; raises Offline for no answer."""
+        return self._ask(method, path, key=self.keys.headquarters, body=body)
+
+    def _ask(self, method: str, path: str, *, key: str, body: Any) -> dict[str, Any] | Refusal:
         try:
             answer = self.server.handle_request(request_for(method, path, key=key, body=body))
         except httpx.TransportError as error:

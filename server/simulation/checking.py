@@ -1,107 +1,29 @@
 """Hold the books against what physically happened (PROTOCOL 8).
 
-`Watch` looks all along, behind commits of the server, at what is cheap to see: I1 to I5. `compare` looks at rest, when
-all is healed, drained and given back: I6 to I13, with the server's own audit and the tills' ledgers.
+At rest, when all is healed, drained and given back: I6 to I13, I16 and I17, with the server's own audit and the tills'
+ledgers. `watching.py` looks all along.
 """
 
-import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
 from app.domain.tenders import TenderType
-from app.services.api import PaidOrder
+from app.services.api import PaidOrder, RefundDone
 from app.store import projections
 from server.db import schema
 from server.services.accounts import AVAILABLE, OVER, SPENT
 from server.services.audit import audit
 from server.services.context import Context
-from server.simulation.chain import Chain
-from server.simulation.machines import TillMachine
-from server.simulation.truth import Broken, Disaster, hold
+from server.simulation.stage import Part, Settled
+from server.simulation.truth import Disaster, hold
 
 SOLD = ("PAID", "PARTLY_REFUNDED", "REFUNDED")
 BY_TERMINAL = ("card", "wallet")
-LOST_TILL = frozenset({"ledger_fork", "ledger_rows_lost", "till_damaged"})
-EVERY = 12
-"""Commits of the server between two looks."""
-
-_UNEQUAL = (
-    "SELECT id FROM account WHERE total + over <> available + held + reserved + leased + spent + stranded "
-    "OR min(total, over, available, held, reserved, leased, spent, stranded) < 0"
-)
-_LEASED = (
-    "SELECT id FROM account WHERE leased <> coalesce((SELECT sum(qty - used) FROM lease "
-    "WHERE account_id = account.id AND state = 'OPEN'), 0)"
-)
-_LEDGERS = (
-    "SELECT t.id, t.epoch, t.acked_seq, count(e.seq), coalesce(max(e.seq), 0) FROM till t "
-    "LEFT JOIN ledger_entry e ON e.till_id = t.id AND e.epoch = t.epoch GROUP BY t.id"
-)
-
-
-class Watch:
-    """Look at the books of a chain all along."""
-
-    def __init__(self, chain: Chain) -> None:
-        self._chain = chain
-        self._commits = 0
-        self._acked: dict[str, int] = {}
-        self._file: Path | None = None
-        self._books: sqlite3.Connection | None = None
-        self.failure: Broken | None = None
-        chain.server.disk.told = self._committed
-
-    def _committed(self) -> None:
-        self._commits += 1
-        if self._commits % EVERY == 0 and self.failure is None:
-            try:
-                self.look()
-            except Broken as broken:
-                # Here a transaction of the server's ends; it must not be undone by what we found.
-                self.failure = broken
-
-    def raise_found(self) -> None:
-        """Raise what was found, outside of the server."""
-        if self.failure is not None:
-            raise self.failure
-
-    def look(self) -> None:
-        """Hold I1 to I5."""
-        with closing(sqlite3.connect(self._chain.server.disk.path)) as books:
-            for account_id, *_ in books.execute(_UNEQUAL):
-                raise Broken("I1", f"{account_id} does not add up")
-            for account_id, *_ in books.execute(_LEASED):
-                raise Broken("I2", f"{account_id}: leased is not what its leases have left")
-            for till_id, epoch, acked, count, last in books.execute(_LEDGERS):
-                hold(acked == count == last, "I5", f"{till_id}/{epoch}: acked {acked}, {count} entries up to {last}")
-                hold(acked >= self._acked.get(till_id, 0), "I5", f"{till_id}: {acked} is less than it was")
-                self._acked[till_id] = acked
-            self._tills(books)
-
-    def _tills(self, books: sqlite3.Connection) -> None:
-        """Hold I3 and I4 for the tills that no disaster befell."""
-        used = dict(books.execute("SELECT id, used FROM lease"))
-        at_server = {
-            row[0]: row[1:]
-            for row in books.execute("SELECT id, home, state FROM coupon WHERE state IN ('ISSUED', 'FROZEN')")
-        }
-        believers: dict[str, str] = {}
-        for part in self._chain.tills:
-            if part.id in self._chain.truth.disasters or not part.on:
-                continue
-            with closing(sqlite3.connect(part.disk.path)) as own:
-                for lease_id, mine in own.execute("SELECT id, used FROM lease"):
-                    hold(used.get(lease_id, 0) <= mine, "I3", f"{part.id}: {lease_id} is used more than it says")
-                for coupon_id, *_ in own.execute("SELECT coupon_id FROM home WHERE state IN ('HOME', 'HELD')"):
-                    home, state = at_server.get(coupon_id, (part.id, ""))
-                    hold(home is not None, "I4", f"{coupon_id} is {state} at the server and at home at {part.id}")
-                    hold(coupon_id not in believers, "I4", f"{coupon_id}: {part.id} and {believers.get(coupon_id)}")
-                    believers[coupon_id] = part.id
+LOST_TILL = frozenset({"ledger_fork", "ledger_rows_lost", "till_damaged", "tail_lost"})
 
 
 class Books:
@@ -135,34 +57,44 @@ class Books:
                 yield from found.detail["tenders"]
 
 
-def compare(chain: Chain) -> None:
+def compare(chain: Settled, books: Books) -> None:
     """Raise Broken for the first promise that was not kept."""
-    Watch(chain).look()
-    books = chain.server.services.read(Books)
+    for check in checks(chain, books):
+        check()
+
+
+def checks(chain: Settled, books: Books, explained: Collection[str] = ()) -> Iterator[Callable[[], None]]:
+    """Yield what is to be looked at, in order: each raises Broken, and counts on those before it.
+
+    `explained` are kinds of findings for which whoever asks knows the cause.
+    """
     chain.seen.update(f"finding: {found.kind}" for found in books.findings)
-    hold(books.audit == [], "audit", books.audit)
+    yield lambda: hold(books.audit == [], "audit", books.audit)
     comparison = _Comparison(chain, books)
-    comparison.findings()
-    comparison.sales()
-    comparison.late_money()
-    comparison.terminals()
-    comparison.refunds()
-    comparison.coupons()
-    comparison.accounts()
+    yield partial(comparison.findings, explained)
+    yield comparison.sales
+    yield comparison.late_money
+    yield comparison.terminals
+    yield comparison.refunds
+    yield comparison.coupons
+    yield comparison.accounts
+    yield comparison.strict
     for part in chain.tills:
         if not comparison.is_lost(part.id):
-            _till(part, books, comparison)
+            yield partial(_till, part, books, comparison)
 
 
 class _Comparison:
     """Compare the truth with the books. `booked` are the receipts that are in them."""
 
-    def __init__(self, chain: Chain, books: Books) -> None:
+    def __init__(self, chain: Settled, books: Books) -> None:
         self.chain, self.truth, self.books = chain, chain.truth, books
         self.booked: dict[str, PaidOrder] = {}
         self.excess: Counter[str] = Counter()
         """What findings say was used without being there, by account or coupon."""
         for found in books.findings:
+            if found.kind == "double_redemption":
+                self.excess[found.detail["subject"]] += 1
             if found.kind == "overdraft":
                 self.excess[found.detail.get("subject", "")] += found.detail.get("amount", 1)
             if found.kind == "overdraft" and "coupon" in found.detail:
@@ -176,7 +108,8 @@ class _Comparison:
 
     def is_lost(self, till_id: str) -> bool:
         """Tell whether a till's ledger is no longer the server's; headquarters has heard of it then."""
-        return self.disaster(till_id).since_ms is not None and till_id in self.books.lost_tills
+        disaster = self.disaster(till_id)
+        return disaster.since_ms is not None and not disaster.mended and till_id in self.books.lost_tills
 
     def may_be_missing(self, till_id: str, at_ms: int) -> bool:
         """Tell whether what a till did then may be in no book: its disk forgot it, or nobody takes its word any more.
@@ -195,16 +128,27 @@ class _Comparison:
 
     @property
     def any_rolled_back(self) -> bool:
-        """Tell whether any disk was put back to what it was."""
+        """Tell whether any disk was put back to what it was, or is gone."""
         return any(each.since_ms is not None for each in self.truth.disasters.values())
+
+    @property
+    def any_put_back(self) -> bool:
+        """Tell whether any disk was put back to what it was: that till may use again what it has used."""
+        return any(each.since_ms is not None and not each.destroyed for each in self.truth.disasters.values())
 
     # -------------------------------------------------------------- I13
 
-    def findings(self) -> None:
+    def findings(self, explained: Collection[str]) -> None:
         """There is no finding without a cause."""
-        allowed = {"late_payment", "illegal_transition"}
-        if self.any_reclaimed or self.any_rolled_back:
-            allowed |= {"late_use", "overdraft", "lease_mismatch", "home_mismatch", "member_limit"}
+        allowed = {"late_payment", "illegal_transition", *explained}
+        lost = [found.detail["till"] for found in self.books.findings if found.kind == "lost_till_heard"]
+        hold(self.truth.stranded.issuperset(lost), "I13", f"of {lost} some were never lost")
+        allowed.add("lost_till_heard")
+        if self.any_reclaimed or self.any_put_back:
+            allowed |= {"late_use", "overdraft", "double_redemption", "lease_mismatch", "home_mismatch", "member_limit"}
+        if self.any_put_back:
+            # What it has forgotten it does again, and nobody can know but by that.
+            allowed |= {"duplicate_order", "hold_mismatch"}
         if self.any_rolled_back:
             allowed |= LOST_TILL | {"refund_mismatch", "duplicate_entry", "broken_chain", "duplicate_claim", "no_hold"}
         for found in self.books.findings:
@@ -261,8 +205,12 @@ class _Comparison:
                 unseen = self.may_be_missing(row.till_id, self.disaster(row.till_id).at_ms)
                 ok = row.state == "CANCELLED" or waits or unseen
                 hold(ok, "I7", f"{order_id} is {row.state}, and nobody has its receipt")
-        numbers = [done.receipt.number for done in self.booked.values()]
-        hold(len(numbers) == len(set(numbers)), "I7", "two receipts have one number")
+        # A disk that was put back gives out the numbers anew that it has forgotten: what tells those apart is the hash.
+        marks = [
+            done.receipt.mark if self._forgotten(order_id) else done.receipt.number
+            for order_id, done in self.booked.items()
+        ]
+        hold(len(marks) == len(set(marks)), "I7", "two receipts have one number")
 
     def late_money(self) -> None:
         """Cash that was put aside for an order that is off stands in a finding."""
@@ -336,14 +284,18 @@ class _Comparison:
             (row.state == "USED") == (uses >= 1) or self.any_rolled_back, "I8", f"{row.id} is {row.state}, used {uses}"
         )
         hold(row.state != "FROZEN" or self.any_rolled_back, "I8", f"{row.id} is frozen")
-        hold(row.home is None or self.is_lost(row.home), "I12", f"{row.id} is at home at {row.home}")
+        # Homes of a ledger that is not all there are frozen: what is lost may have used them.
+        disaster = self.disaster(row.home or "")
+        frozen = self.is_lost(row.home or "") or disaster.mended or disaster.destroyed
+        hold(row.home is None or frozen, "I12", f"{row.id} is at home at {row.home}")
         hold(row.state != "EXPIRED" or row.valid_until_at <= self.books.now, "I10", f"{row.id} expired too soon")
         hold(row.state != "REVOKED" or row.id in self.truth.revoked | self.truth.perhaps_revoked, "I10", row.id)
         hold(not known or row.state == "REVOKED", "I10", f"{row.id} was revoked, and is {row.state}")
 
     def accounts(self) -> None:
         """Stock, budgets, uses and balances are what the receipts say; nothing is held, or over without need."""
-        spent = self._spent()
+        refunded = {name: done for name, done in self.truth.refunds.items() if self._is_booked(name, done)}
+        spent = self._spent(self.booked, refunded)
         for account_id, row in self.books.accounts.items():
             lost = self.any_rolled_back
             if lost:
@@ -358,19 +310,37 @@ class _Comparison:
             if kind in ("value", "uses", "stock"):
                 hold(row.over <= self.excess[account_id], "I13", f"{account_id} is over by {row.over}, untold")
 
-    def _spent(self) -> Counter[str]:
-        """Add up what physically was used of each account."""
+    def strict(self) -> None:
+        """Hold I17: nothing revoked, no disk put back, and what was used was there, on disks that are gone as well.
+
+        What nobody told of any more was drawn on rights that are set aside for it.
+        """
+        disasters = self.truth.disasters.values()
+        if not disasters or any(each.reclaimed or not each.destroyed for each in disasters):
+            return
+        # A sale that came too late stands in a finding, with its money, and draws on nothing.
+        receipts = {name: done for name, done in self.truth.receipts.items() if name not in self.books.late}
+        refunds = {name: done for name, done in self.truth.refunds.items() if done.order_id in receipts}
+        spent = self._spent(receipts, refunds)
+        for account_id, row in self.books.accounts.items():
+            if not account_id.startswith("budget:"):
+                gone = row.total + row.over - row.available - row.held - row.reserved
+                hold(spent[account_id] <= gone, "I17", f"{account_id}: {spent[account_id]} were used, {gone} are gone")
+
+    def _is_booked(self, request_id: str, back: RefundDone) -> bool:
+        return request_id in self.books.refunds and back.order_id in self.booked
+
+    def _spent(self, receipts: Mapping[str, PaidOrder], refunds: Mapping[str, RefundDone]) -> Counter[str]:
+        """Add up what these used and gave back of each account."""
         spent = Counter[str]()
-        for done in self.booked.values():
+        for done in receipts.values():
             spent.update(f"uses:{cover.card_id}" for cover in done.quote.covers)
             for stage in done.quote.laid:
                 spent[f"budget:{stage.campaign_id}"] += stage.discount_minor
             for tender in done.tenders:
                 if tender.type is TenderType.STORED_VALUE:
                     spent[f"value:{done.quote.member_id}"] += tender.amount_minor
-        for request_id, back in self.truth.refunds.items():
-            if request_id not in self.books.refunds or back.order_id not in self.booked:
-                continue
+        for back in refunds.values():
             member = self.truth.receipts[back.order_id].quote.member_id
             for card_id, count in back.refund.uses.items():
                 spent[f"uses:{card_id}"] -= count
@@ -383,7 +353,7 @@ class _Comparison:
         return spent
 
 
-def _till(part: TillMachine, books: Books, comparison: _Comparison) -> None:
+def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     """Hold I11: the till's ledger is whole, its projections follow from it, nothing waits, its copy is the server's."""
     database = part.database
     with database.read() as conn:

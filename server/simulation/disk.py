@@ -101,6 +101,23 @@ class Disk:
         self._cut, self._armed, self._open = None, None, []
         self._forced = self._wal_size()
 
+    def replace(self, blank: Path) -> None:
+        """Be a new disk, with a copy of one file on it; nothing may be open."""
+        shutil.rmtree(self.folder)
+        self.folder.mkdir()
+        shutil.copy(blank, self.path)
+        self._cut, self._armed, self._open = None, None, []
+        self._forced = 0
+
+    def flip(self, rng: random.Random) -> None:
+        """Let a few bits of the database's file flip, or its end be gone; nothing may be open."""
+        data = bytearray(self.path.read_bytes())
+        if rng.random() < 0.2:
+            del data[rng.randrange(len(data)) :]
+        for _ in range(rng.randint(1, 8) if data else 0):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        self.path.write_bytes(data)
+
     # -------------------------------------------------------------- room
 
     def fill(self, *, full: bool) -> None:
@@ -122,7 +139,7 @@ class Disk:
         if connection in self._open:
             self._open.remove(connection)
 
-    def commit(self, connection: sqlite3.Connection, commit: Callable[[], Any]) -> Any:
+    def commit(self, connection: "_DiskConnection", commit: Callable[[], Any]) -> Any:
         """Make a commit, or let the power fail before or after it."""
         self._fail_at(BEFORE)
         try:
@@ -131,12 +148,11 @@ class Disk:
             self.refused += self._full
             raise
         self.commits += 1
-        level = sqlite3.Connection.execute(connection, "PRAGMA synchronous").fetchone()[0]
         size = self._wal_size()
         if size < self._forced:
             # It began anew: a checkpoint has forced out what was in it, into the database file.
             self._forced = 0
-        if level >= FULL:
+        if connection.forces_out:
             self._forced = size
         self._fail_at(AFTER)
         self.told()
@@ -164,7 +180,15 @@ class _DiskConnection(sqlite3.Connection):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._changes = 0
+        self._forces_out: bool | None = None
         self.disk.opened(self)
+
+    @property
+    def forces_out(self) -> bool:
+        """Tell whether a commit waits until its bytes are on the disk: asked once, and anew where it may be another."""
+        if self._forces_out is None:
+            self._forces_out = sqlite3.Connection.execute(self, "PRAGMA synchronous").fetchone()[0] >= FULL
+        return self._forces_out
 
     def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
         if statement == "COMMIT":
@@ -173,6 +197,8 @@ class _DiskConnection(sqlite3.Connection):
         done = super().execute(statement, values)
         if statement == "ROLLBACK":
             self._changes = self.total_changes
+        elif statement.startswith("PRAGMA"):
+            self._forces_out = None
         return done
 
     def commit(self) -> None:

@@ -1,23 +1,25 @@
 """Let go wrong what may: lines, power, disks, clocks; and in seeds of disasters what no line can mend."""
 
 import random
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from server.simulation.cashier import REBOOT_MS, Cashiers
 from server.simulation.chain import Chain
 from server.simulation.disk import AFTER, BEFORE
+from server.simulation.duty import REBOOT_MS, OnDuty
 from server.simulation.machines import TillMachine
 from server.simulation.office import Office
 from server.simulation.plan import DAY_MS, LONGEST_CUT_MS, SHORTEST_CUT_MS, Event
 
 SKEW_MAX_MS = 9 * DAY_MS
+ASK_AGAIN_MS = 60_000
 
 
 class Faults:
     """Do what an event says of a chain."""
 
-    def __init__(self, chain: Chain, cashiers: Cashiers, office: Office) -> None:
+    def __init__(self, chain: Chain, cashiers: OnDuty, office: Office) -> None:
         self.chain, self.cashiers, self.office = chain, cashiers, office
         self._images = 0
         chain.server.died = self._server_died
@@ -77,6 +79,15 @@ class Faults:
         target = timedelta(milliseconds=rng.randint(-by_ms, by_ms))
         part.clock.skew(target - part.clock.error)
 
+    # -------------------------------------------------------------- silent tills
+
+    def _strand(self, rng: random.Random, part: TillMachine) -> None:
+        """Let headquarters set aside what a silent till has; it sells on and draws on that, and is found again."""
+        silent_ms = rng.randint(600_000, LONGEST_CUT_MS)
+        self._cut(part, silent_ms)
+        self.chain.timeline.after(rng.randint(0, silent_ms), lambda: self.office.strand(part))
+        self.chain.timeline.after(silent_ms + rng.randint(0, 600_000), lambda: self.office.found(part))
+
     # -------------------------------------------------------------- disasters
 
     def _reclaim(self, rng: random.Random, part: TillMachine) -> None:
@@ -95,6 +106,42 @@ class Faults:
         part.disk.image(image)
         delay_ms = rng.randint(60_000, 3_600_000)
         self.chain.timeline.after(delay_ms, lambda: self._put_back(part, image, since_ms))
+
+    def _new_disk(self, _rng: random.Random, part: TillMachine) -> None:
+        """Destroy a till's disk; a new machine takes its place, with a new pass and an empty file."""
+        if self._destroy(part):
+            self._give_pass(part, fresh=True)
+
+    def _damage(self, rng: random.Random, part: TillMachine) -> None:
+        """Let bits of a till's file flip; what verifies of it is recovered into a new epoch, with a new pass."""
+        if self._destroy(part):
+            seed = rng.getrandbits(32)
+            self._with_new_pass(part, lambda token: self.cashiers.damage(part, token, seed))
+
+    def _destroy(self, part: TillMachine) -> bool:
+        """Cut a till's power and write down that its disk is lost; False: a disaster struck it before."""
+        if part.id in self.chain.truth.disasters:
+            return False
+        disaster = self.chain.truth.disaster(part.id)
+        disaster.since_ms, disaster.at_ms, disaster.destroyed = part.synced_ms, self.chain.timeline.now_ms, True
+        part.cut()
+        return True
+
+    def _new_pass(self, _rng: random.Random, part: TillMachine) -> None:
+        """Give a till a new pass, whether it needs one or not: with it, it may leave its ledger for a new one."""
+        self._give_pass(part, fresh=False)
+
+    def _give_pass(self, part: TillMachine, *, fresh: bool) -> None:
+        self._with_new_pass(part, lambda token: self.cashiers.start_anew(part, token, fresh=fresh))
+
+    def _with_new_pass(self, part: TillMachine, do: Callable[[str], None]) -> None:
+        """Do something at a till with a new pass, as soon as headquarters has made one; it is switched off for that."""
+        token = self.office.new_pass(part)
+        if token is None:
+            self.chain.timeline.after(ASK_AGAIN_MS, lambda: self._with_new_pass(part, do))
+            return
+        part.cut()
+        part.strand.do(lambda: do(token))
 
     def _put_back(self, part: TillMachine, image: Path, since_ms: int) -> None:
         disaster = self.chain.truth.disaster(part.id)

@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from sqlalchemy import Connection
 
 from app.domain.ports import Ids
+from app.services.epochs import Begun
 from app.services.opening import open_till
 from app.services.till import Till
 from app.store.database import TillDatabase
@@ -33,6 +34,7 @@ from server.scenario.transport import Loop
 from server.services.admission.admission import with_admission
 from server.services.keys import KeyCache
 from server.services.services import Services
+from server.simulation.call import Call
 from server.simulation.disk import Disk
 from server.simulation.network import Line
 from server.simulation.patching import patched
@@ -40,6 +42,7 @@ from server.simulation.terminal import Terminal
 from server.simulation.timeline import Strand, Timeline
 from sync.client import ServerClient
 from sync.engine import SyncEngine
+from sync.enrol import recover, rejoin
 from sync.head_office import ServerHeadOffice
 
 T = TypeVar("T")
@@ -119,14 +122,13 @@ class ServerMachine(httpx.BaseTransport):
             raise httpx.ReadError("the server died", request=request) from None
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
-        request.read()
+        call = Call(request)
         try:
-            answer = await httpx.ASGITransport(self._app).handle_async_request(request)
-            body = await answer.aread()
+            await self._app(call.scope, call.receive, call.send)
+            return call.answer()
         except (Exception, asyncio.CancelledError) as bug:
             self.bugs.append(f"{request.method} {request.url.path}: {type(bug).__name__}: {bug}")
             return httpx.Response(500, text="Internal Server Error", request=request)
-        return httpx.Response(answer.status_code, headers=answer.headers, content=body, request=request)
 
     def run(self, job: Callable[[Services], T]) -> T | None:
         """Run a job of the server's own; None = it is down, or died over it."""
@@ -181,21 +183,30 @@ class TillMachine:
         line: Line,
         terminal: Terminal,
         ids: Ids,
+        blank: Path,
     ) -> None:
         self.disk, self.id, self.store_id = disk, till_id, store_id
+        self._blank = blank
+        self.synced_ms = 0
+        """When the last session began that came to its end: all that happened before is at the server."""
+        self.must_rejoin = False
+        """Whether it came with a new pass, and has not looked yet whether its ledger is still the server's."""
         self._key, self._code_key, self._ids, self._timeline = key, code_key, ids, timeline
         self.line, self.terminal, self.clock = line, terminal, TillClock(timeline.clock)
         self.strand: Strand = timeline.strand(till_id)
         self.app_client = ServerClient(ADDRESS, app_key, transport=line, monotonic=timeline.seconds)
         self.deaths = 0
         self.on = True
+        self._is_damaged = False
+        self.recovered: Callable[[Begun], None] = lambda _begun: None
+        """Is told of a ledger that was damaged, and goes on in a new epoch."""
         self.database: TillDatabase
         self.engine: SyncEngine
         self.till: Till = self._start()
 
-    def _start(self) -> Till:
+    def _start(self, file: Path | None = None) -> Till:
         return open_till(
-            self.disk.path,
+            file or self.disk.path,
             till_id=self.id,
             store_id=self.store_id,
             clock=self.clock,
@@ -213,6 +224,10 @@ class TillMachine:
         self.engine = SyncEngine(database, self._client, clock=self.clock, rng=random.Random(0))
         return ServerHeadOffice(self._client, self.engine)
 
+    def is_running(self) -> bool:
+        """Tell whether it is on; it may have died meanwhile."""
+        return self.on
+
     def cut(self) -> None:
         """Let the power fail, now; what is under way dies where it waits."""
         if self.on:
@@ -228,11 +243,33 @@ class TillMachine:
         self.on = False
 
     def start(self) -> None:
-        """Start on what the disk holds."""
+        """Start on what the disk holds; a ledger that was damaged is recovered first, as far as the server answers."""
         self.stop()
         self.disk.restore()
+        if self._is_damaged:
+            who = (self.id, self.store_id)
+            begun = recover(self.disk.path, self._opened, who=who, copy=None, new_id=self._ids.new())
+            self._is_damaged = False
+            if begun is not None:
+                self.recovered(begun)
         self.till = self._start()
         self.on = True
+
+    @contextmanager
+    def _opened(self, file: Path) -> Iterator[tuple[Till, SyncEngine, ServerClient]]:
+        """Run the till on another file for a while."""
+        self.till = self._start(file)
+        try:
+            yield self.till, self.engine, self._client
+        finally:
+            self.stop()
+
+    def damage(self, token: str, rng: random.Random) -> None:
+        """Let bits of the file flip while it is off, and come with a new pass to recover it."""
+        self.stop()
+        self.disk.restore()
+        self.disk.flip(rng)
+        self._key, self._is_damaged, self.must_rejoin = token, True, False
 
     def put_back(self, image: Path) -> None:
         """Start on an older image of the disk."""
@@ -240,6 +277,21 @@ class TillMachine:
         self.disk.put_back(image)
         self.till = self._start()
         self.on = True
+
+    def start_anew(self, token: str, *, fresh: bool) -> None:
+        """Start with a new pass, and where it is `fresh` on a new disk."""
+        self.stop()
+        if fresh:
+            self.disk.replace(self._blank)
+            self._is_damaged = False
+        self._key, self.must_rejoin = token, not self._is_damaged
+        self.start()
+
+    def rejoin(self) -> Begun | None:
+        """Leave a ledger that is not the server's any more for a new one; None = there was nothing to do."""
+        begun = rejoin(self.till, self.engine, self._client)
+        self.must_rejoin = False
+        return begun
 
     def stop(self) -> None:
         """End the till's process."""

@@ -1,15 +1,13 @@
-"""Be everybody who asks the server straight: customers in the chain's app, headquarters, and the server's own jobs."""
+"""Be everybody who asks the server straight: customers in the chain's app, headquarters, its own jobs."""
 
 import random
 from typing import Any
 
 from app.domain.refusals import Refusal, RefusalCode
 from app.services.ports import Offline
-from server.jobs import run_due
 from server.simulation import shop
-from server.simulation.chain import Chain
-from server.simulation.machines import TillMachine
 from server.simulation.plan import Event
+from server.simulation.stage import Desk, Part
 from server.simulation.truth import Promise, hold
 
 THINGS = ("life", "life", "stock", "total", "per member", "budget", "benefit", "price", "zone", "coins", "revoke")
@@ -20,8 +18,8 @@ Json = dict[str, Any]
 class Office:
     """Act at the server of a chain. `claims` and `top_ups` are the requests that were made, by their ids."""
 
-    def __init__(self, chain: Chain) -> None:
-        self.chain, self.truth = chain, chain.truth
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.truth = desk, desk.truth
         self.claims: dict[str, Json] = {}
         self.top_ups: dict[str, tuple[str, str, int]] = {}
         """Requests that have no answer yet: of whom, how much in words and in minor units."""
@@ -43,7 +41,7 @@ class Office:
     def _order(self, method: str, path: str, body: Any) -> Json | Refusal | None:
         """Send an order of headquarters; None = no answer came."""
         try:
-            return self.chain.ask(method, path, key=self.chain.keys.headquarters, body=body)
+            return self.desk.ask_office(method, path, body)
         except Offline:
             return None
 
@@ -55,7 +53,7 @@ class Office:
             request = rng.choice(list(self.claims)[-20:])
         else:
             request = f"q{event.number}"
-            campaigns = [each.id for each in self.chain.table.campaign if each.rule.get("kind") != "automatic"]
+            campaigns = [each.id for each in self.desk.table.campaign if each.rule.get("kind") != "automatic"]
             campaign, member = rng.choice(campaigns), rng.choice(shop.MEMBERS)
             self.claims[request] = {"request": request, "campaign": campaign, "member": member, "source": "app"}
         self.ask_claim(request)
@@ -64,20 +62,24 @@ class Office:
         """Ask under an id; the customer has the coupon when the answer is there."""
         body = self.claims[request]
         try:
-            answer = self.chain.ask("POST", "/v1/claims", key=self.chain.keys.app, body=body)
+            answer = self.desk.ask_app("POST", "/v1/claims", body)
         except Offline:
-            self.chain.note("app", "claim", "no answer")
+            self.desk.note("app", "claim", "no answer")
             return
-        self.chain.note("app", "claim", answer.code.value if isinstance(answer, Refusal) else "ok")
-        if isinstance(answer, Refusal) and answer.code is RefusalCode.BUSY:
+        self.desk.note("app", "claim", answer.code.value if isinstance(answer, Refusal) else "ok")
+        if isinstance(answer, Refusal) and (answer.code is RefusalCode.BUSY or self.is_hint(request)):
             return
         first = self._answers.setdefault(request, answer)
         hold(first == answer, "I10", f"{request} was answered {first}, then {answer}")
         if not isinstance(answer, Refusal):
-            rule = next(each.rule for each in self.chain.table.campaign if each.id == body["campaign"])
+            rule = next(each.rule for each in self.desk.table.campaign if each.id == body["campaign"])
             bearer = bool(rule.get("bearer"))
             promise = Promise(answer["coupon"], body["campaign"], body["member"], bearer, answer["code"])
             self.truth.promise(promise)
+
+    def is_hint(self, request: str) -> bool:
+        """Tell whether a no to this claim may become a yes: never, where the database decides."""
+        return False
 
     def _top_up(self, rng: random.Random, event: Event) -> None:
         minor = rng.choice([1000, 5000])
@@ -88,15 +90,15 @@ class Office:
         """Top up under an id until there is an answer; the money was paid in before."""
         member, amount, minor = self.top_ups[request]
         answer = self._order("POST", f"/v1/members/{member}/top-ups", {"request": request, "amount": amount})
-        self.chain.note("office", "top_up", "no answer" if answer is None else "ok")
+        self.desk.note("office", "top_up", "no answer" if answer is None else "ok")
         if answer is not None and not isinstance(answer, Refusal):
-            self.truth.put_in[f"value:{member}"] += minor
+            self.truth.pay_in(f"value:{member}", minor)
             del self.top_ups[request]
 
     # -------------------------------------------------------------- headquarters
 
     def _headquarters(self, rng: random.Random) -> None:
-        campaign = rng.choice(self.chain.table.campaign)
+        campaign = rng.choice(self.desk.table.campaign)
         path, choose = f"/v1/campaigns/{campaign.id}", rng.choice
         what = choose(THINGS)
         match what:
@@ -123,23 +125,41 @@ class Office:
                 self._order("PUT", "/v1/chain", {"currency": "CNY", "zone": "Asia/Shanghai", **coins})
             case "revoke":
                 self._revoke(rng)
-        self.chain.note("office", "headquarters", what)
+        self.desk.note("office", "headquarters", what)
 
     def _revoke(self, rng: random.Random) -> None:
         if self.truth.promised:
             name = rng.choice(list(self.truth.promised))
             answer = self._order("POST", f"/v1/coupons/{name}/revoke", {"reason": "a test"})
             if answer is None:
-                self.truth.perhaps_revoked.add(name)
+                self.truth.perhaps_revoke(name)
             elif not isinstance(answer, Refusal):
-                self.truth.revoked.add(name)
+                self.truth.revoke(name)
 
-    def reclaim(self, part: TillMachine) -> None:
+    def reclaim(self, part: Part) -> None:
         """Declare a till lost, and take back what it may spend."""
         self.truth.disaster(part.id).reclaimed = True
         answer = self._order("POST", f"/v1/tills/{part.id}/reclaim", {"reason": "lost"})
-        self.chain.note("office", "reclaim", "no answer" if answer is None else "ok")
+        self.desk.note("office", "reclaim", "no answer" if answer is None else "ok")
+
+    def strand(self, part: Part) -> None:
+        """Declare a till lost, and set aside what it may spend."""
+        self.truth.stranded.add(part.id)
+        answer = self._order("POST", f"/v1/tills/{part.id}/strand", {"reason": "silent"})
+        self.desk.note("office", "strand", "no answer" if answer is None else "ok")
+
+    def found(self, part: Part) -> None:
+        """Declare a till found again, lost or not."""
+        answer = self._order("POST", f"/v1/tills/{part.id}/found", {"reason": "it speaks"})
+        self.desk.note("office", "found", "no answer" if answer is None else "ok")
+
+    def new_pass(self, part: Part) -> str | None:
+        """Make a new pass for a till; the ones before are worthless from then on. None = no answer came."""
+        answer = self._order("PUT", f"/v1/tills/{part.id}", {"store": part.store_id})
+        self.desk.note("office", "new_pass", "no answer" if answer is None else "ok")
+        assert not isinstance(answer, Refusal), f"{part.id} stands in a store"
+        return None if answer is None else str(answer["key"])
 
     def jobs(self) -> None:
         """Let the server walk its patrols."""
-        self.chain.server.run(run_due)
+        self.desk.run_jobs()

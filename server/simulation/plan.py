@@ -27,12 +27,15 @@ AT_TILL = {
     "take_home": 6,
     "return_home": 2,
     "resume": 2,
+    "renew": 6,
+    "close_day": 1,
     "sync": 16,
 }
 AT_SERVER = {"claim": 9, "top_up": 3, "office": 5, "jobs": 6}
 FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "server_commit": 24, "server_power": 6}
 FAULTS |= {"clock": 12, "disk_full": 10}
-DISASTERS = {"reclaim": 20, "roll_back": 20}
+FAULTS |= {"strand": 5}
+DISASTERS = {"reclaim": 40, "roll_back": 20, "new_disk": 12, "new_pass": 12, "damage": 12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,10 @@ class Plan:
 
 
 def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> Plan:
-    """Draw so many operations with their faults; one seed of five has disasters, where it is not said."""
+    """Draw so many operations with their faults; three seeds of ten have disasters, where it is not said."""
     rng = random.Random(seed)
     chain_seed = rng.getrandbits(32)
-    bad = rng.random() < 0.2 if disasters is None else disasters
+    bad = rng.random() < 0.3 if disasters is None else disasters
     calm = rng.random() < 0.1
     weather = Weather() if calm else _weather(rng)
     silence = rng.choice([0.0, 0.1, 0.3])

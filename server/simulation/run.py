@@ -6,14 +6,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from server.simulation.cashier import Cashiers
 from server.simulation.chain import Chain, Ground
-from server.simulation.checking import Watch, compare
+from server.simulation.checking import Books, compare
+from server.simulation.duty import OnDuty
 from server.simulation.faults import Faults
 from server.simulation.machines import TillMachine
 from server.simulation.office import Office
 from server.simulation.plan import AT_SERVER, AT_TILL, Event, Plan
 from server.simulation.truth import Broken, hold
+from server.simulation.watching import Watch
 
 QUEUE_MAX = 3
 """Customers who wait at one till; more go away."""
@@ -54,7 +55,7 @@ def run_plan(ground: Ground, plan: Plan, *, without: Collection[int] = ()) -> Ou
 class _Run:
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
-        self.cashiers, self.office = Cashiers(chain), Office(chain)
+        self.cashiers, self.office = OnDuty(chain), Office(chain)
         self.faults = Faults(chain, self.cashiers, self.office)
         self.watch = Watch(chain)
         self.operations = 0
@@ -65,7 +66,8 @@ class _Run:
             self.chain.timeline.at(event.time_ms, partial(self._do, event))
         self.chain.timeline.run()
         self._heal()
-        compare(self.chain)
+        self.watch.look()
+        compare(self.chain, self.chain.server.services.read(Books))
         hold(self.chain.server.bugs == [], "bug", self.chain.server.bugs[:3])
 
     def _do(self, event: Event) -> None:
@@ -96,6 +98,9 @@ class _Run:
             part.clock.skew(-part.clock.error)
             part.line.cut_until_ms = 0
             part.terminal.silence = 0.0
+        for part in chain.tills:
+            if part.id in chain.truth.stranded:
+                self.office.found(part)
         for request in list(self.office.top_ups):
             self.office.ask_top_up(request)
         for request in self.office.claims:

@@ -57,15 +57,18 @@ def _campaign(rng: random.Random, campaign_id: str, *, automatic: bool) -> dict[
     return keys
 
 
-def draw(rng: random.Random, title: str) -> WorldTable:
-    """Return the chain of a seed."""
+def draw(rng: random.Random, title: str, *, tills: int | None = None) -> WorldTable:
+    """Return the chain of a seed; `tills` None = two to four of them."""
     coupons = [_campaign(rng, f"c{n}", automatic=False) for n in range(rng.randint(4, 7))]
     promotions = [_campaign(rng, f"p{n}", automatic=True) for n in range(rng.randint(0, 3))]
     world = {
         "title": title,
         "chain": {"cash_rounding": rng.choice(["0.00", "0.05", "0.10"]), "lock_timeout": rng.choice(["30s", "15m"])},
         "store": [{"id": "s1"}, {"id": "s2", "timezone": "America/New_York"}],
-        "till": [{"id": f"t{n}", "store": "s2" if n == 2 else "s1"} for n in range(1, rng.randint(3, 5))],
+        "till": [
+            {"id": f"t{n}", "store": "s2" if n == 2 else "s1"}
+            for n in range(1, tills + 1 if tills else rng.randint(3, 5))
+        ],
         "product": [
             {"sku": "A", "price": "10.00"},
             {"sku": "B", "price": "3.33", "category": "food"},

@@ -37,11 +37,15 @@ class Terminal:
         """Charge; that a payment is charged a second time is noted, and takes money a second time."""
         taken = self.rng.random() < 0.75
         self._wait(self.rng.randint(500, 4000))
-        if payment_id in self.charges:
-            self.doubled.append(payment_id)
-        self.charges[payment_id] = Charge(self.order_id, kind.value, amount_minor, taken)
+        self.keep(payment_id, Charge(self.order_id, kind.value, amount_minor, taken))
         self._wait(self.rng.randint(500, 20_000))
         return self._answer(payment_id)
+
+    def keep(self, payment_id: str, charge: Charge) -> None:
+        """Remember a charge."""
+        if payment_id in self.charges:
+            self.doubled.append(payment_id)
+        self.charges[payment_id] = charge
 
     def query(self, payment_id: str) -> PaymentAnswer:
         """Tell what became of a payment; the charge may be later than the question."""

@@ -16,6 +16,13 @@ from server.scenario.crash import ProcessDied
 Action = Callable[[], None]
 
 
+def _taken() -> threading.Lock:
+    """Return a lock that somebody has: the lightest thing that one thread can wait for until another lets it go."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 class Timeline:
     """Hold the heap and the true time, `now_ms` milliseconds since the start."""
 
@@ -25,7 +32,7 @@ class Timeline:
         self.now_ms = 0
         self._count = 0
         self._heap: list[tuple[int, int, Action]] = []
-        self._main = threading.Semaphore(0)
+        self._main = _taken()
         self._strands: list[Strand] = []
         self._running: Strand | None = None
         self._failure: BaseException | None = None
@@ -88,7 +95,7 @@ class Timeline:
         """Let the heap go on."""
         self._main.release()
 
-    def hand_baton(self, strand: "Strand", baton: threading.Semaphore) -> None:
+    def hand_baton(self, strand: "Strand", baton: threading.Lock) -> None:
         """Let a strand run until it waits or is done."""
         assert self._running is None, "one thread alone runs"
         self._running = strand
@@ -109,7 +116,7 @@ class Strand:
 
     def __init__(self, timeline: Timeline, name: str) -> None:
         self._timeline, self._name = timeline, name
-        self._baton = threading.Semaphore(0)
+        self._baton = _taken()
         self._jobs: deque[Action] = deque()
         self._doomed = False
         self._waiting: object | None = None

@@ -6,7 +6,8 @@ What the terminals took, they know themselves. `checking.py` holds all of it aga
 from collections import Counter
 from dataclasses import dataclass, field
 
-from app.services.api import PaidOrder, RefundDone
+from app.domain.refunds import RefundLine
+from app.services.api import BasketRequest, PaidOrder, RefundDone
 
 
 class Broken(Exception):
@@ -24,6 +25,33 @@ def hold(condition: object, invariant: str, what: object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Basket:
+    """Remember an order that is not paid: at which till, what is on the counter, how much of it from stored value."""
+
+    till_id: str
+    request: BasketRequest
+    stored_minor: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRefund:
+    """Remember what was to be taken back: at which till, of which order; `lines` None = all that is left."""
+
+    till_id: str
+    order_id: str
+    lines: tuple[RefundLine, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedGift:
+    """Remember a coupon that is to be given out at the counter: at which till, of which campaign, to whom."""
+
+    till_id: str
+    campaign_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Promise:
     """Remember a coupon that somebody was promised: of which campaign, to whom, and whether whoever bears it has it."""
 
@@ -38,13 +66,16 @@ class Promise:
 class Disaster:
     """Remember what befell a till.
 
-    `since_ms` is when the image was made that its disk was rolled back to, None = it was not; `reclaimed` = its rights
-    were taken back by headquarters, or perhaps were.
+    `since_ms` is when the image was made that its disk was rolled back to, or when it last told everything before its
+    disk was `destroyed`; None = neither befell it. `reclaimed` = its rights were taken back by headquarters, or perhaps
+    were. `mended` = it came with a new pass since, and carried over what it had.
     """
 
     since_ms: int | None = None
     at_ms: int = 0
     reclaimed: bool = False
+    destroyed: bool = False
+    mended: bool = False
 
 
 @dataclass
@@ -53,9 +84,14 @@ class Truth:
 
     `till_of` and `paid_at_ms` say where and when a receipt was handed out, `order_till` where an order was begun.
     `late_cash` is money that was put aside for an order that was off; `unsure` are orders whose till died, or had
-    a full disk, with cash for them on the counter. `put_in` is what was put on accounts from outside.
+    a full disk, with cash for them on the counter. `put_in` is what was put on accounts from outside. `stranded` are
+    tills that headquarters declared lost, or perhaps did: by itself that loses nothing. `baskets` wait for payment,
+    `asked` holds every refund that was asked for, `gifts` those that wait for an answer.
     """
 
+    baskets: dict[str, Basket] = field(default_factory=dict)
+    asked: dict[str, AskedRefund] = field(default_factory=dict)
+    gifts: dict[str, AskedGift] = field(default_factory=dict)
     receipts: dict[str, PaidOrder] = field(default_factory=dict)
     till_of: dict[str, str] = field(default_factory=dict)
     paid_at_ms: dict[str, int] = field(default_factory=dict)
@@ -70,6 +106,24 @@ class Truth:
     perhaps_revoked: set[str] = field(default_factory=set)
     put_in: Counter[str] = field(default_factory=Counter)
     disasters: dict[str, Disaster] = field(default_factory=dict)
+    stranded: set[str] = field(default_factory=set)
+
+    def lay(self, order_id: str, basket: Basket) -> None:
+        """Put a basket on the counter; another one under the same id takes its place."""
+        self.baskets[order_id] = basket
+        self.order_till[order_id] = basket.till_id
+
+    def ask_back(self, request_id: str, asked: AskedRefund) -> None:
+        """Bring goods back."""
+        self.asked[request_id] = asked
+
+    def want(self, request_id: str, gift: AskedGift) -> None:
+        """Want a coupon at the counter."""
+        self.gifts[request_id] = gift
+
+    def answered(self, request_id: str) -> None:
+        """Have the answer to a wish for a coupon."""
+        del self.gifts[request_id]
 
     def receipt(self, done: PaidOrder, till_id: str, now_ms: int) -> None:
         """Hand a receipt out; handed out again, it is the same, but by a till whose disk has forgotten the first."""
@@ -82,6 +136,7 @@ class Truth:
         hold(paid_minor == done.quote.payable_minor, "I6", f"{done.order_id} took {paid_minor}")
         self.till_of[done.order_id] = till_id
         self.paid_at_ms.setdefault(done.order_id, now_ms)
+        self.baskets.pop(done.order_id, None)
 
     def _has_forgotten(self, till_id: str, order_id: str) -> bool:
         since_ms = self.disaster_of(till_id).since_ms
@@ -96,10 +151,40 @@ class Truth:
         hold(same, "I7", f"another answer to {done.request_id}")
         self.refund_till[done.request_id] = till_id
 
-    def promise(self, promise: Promise) -> None:
-        """Promise a coupon; the same again is the same."""
+    def promise(self, promise: Promise, *, till_id: str = "", now_ms: int = 0) -> None:
+        """Promise a coupon; the same again is the same, but at a till whose disk has forgotten that it gave it out.
+
+        `till_id` is where it was given out, "" = by the server.
+        """
         first = self.promised.setdefault(promise.coupon_id, promise)
-        hold(first == promise, "I10", f"{promise.coupon_id} was promised to somebody else")
+        if first != promise:
+            by, at_ms = self.given_at.get(promise.coupon_id, ("", 0))
+            since_ms = self.disaster_of(till_id).since_ms
+            forgotten = by == till_id and since_ms is not None and at_ms >= since_ms
+            hold(forgotten, "I10", f"{promise.coupon_id} was promised to somebody else")
+            self.promised[promise.coupon_id] = promise
+        if till_id:
+            self.given_at.setdefault(promise.coupon_id, (till_id, now_ms))
+
+    def late(self, order_id: str, cash_minor: int) -> None:
+        """Put cash aside for an order that is off."""
+        self.late_cash[order_id] += cash_minor
+
+    def doubt(self, order_id: str) -> None:
+        """Have cash on the counter, of which nobody knows whether the till noted it as too late."""
+        self.unsure.add(order_id)
+
+    def pay_in(self, account_id: str, amount: int) -> None:
+        """Put something on an account from outside."""
+        self.put_in[account_id] += amount
+
+    def revoke(self, coupon_id: str) -> None:
+        """Take a coupon from its owner."""
+        self.revoked.add(coupon_id)
+
+    def perhaps_revoke(self, coupon_id: str) -> None:
+        """Order that a coupon be taken from its owner, without an answer."""
+        self.perhaps_revoked.add(coupon_id)
 
     def disaster_of(self, till_id: str) -> Disaster:
         """Return what befell a till, perhaps nothing."""

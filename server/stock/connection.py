@@ -9,6 +9,7 @@ new, and `Acquaintance` refuses every connection to it until the campaigns on it
 import ssl
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -125,9 +126,13 @@ class Acquaintance:
             self._known = run_ids
             self.wants_look = False
 
+    def knows(self, run_id: str) -> bool:
+        """Tell whether this process was among those that were looked at last."""
+        return run_id in self._known
+
     def check(self, run_id: str) -> None:
         """Pass, or raise Restarted for one that nobody has looked at."""
-        if run_id not in self._known:
+        if not self.knows(run_id):
             self.wants_look = True
             raise Restarted(f"run_id {run_id[:8]} was not looked at")
 
@@ -163,6 +168,11 @@ def _tls(address: Address) -> Mapping[str, Any]:
     return {"ssl": True, "ssl_min_version": ssl.TLSVersion.TLSv1_2} if address.tls else {}
 
 
+def _of_sentinels(address: Address) -> dict[str, Any]:
+    """Return how the Sentinels themselves are spoken to: who can speak for one names the server that is believed."""
+    return {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S, **_tls(address)}
+
+
 def connect(address: Address, acquaintance: Acquaintance | None) -> Any:
     """Make a blocking client; it connects when it is used. `acquaintance` None = for the one who does the looking."""
     greet: dict[str, Any] = {"redis_connect_func": acquaintance.greet_at_once} if acquaintance else {}
@@ -170,7 +180,8 @@ def connect(address: Address, acquaintance: Acquaintance | None) -> Any:
     if address.kind == "unix":
         return redis.Redis(unix_socket_path=address.path, db=address.db, **more)
     if address.kind == "sentinel":
-        sentinel = redis.Sentinel(list(address.hosts), sentinel_kwargs={"socket_timeout": TIMEOUT_S}, **_tls(address))  # type: ignore[no-untyped-call]
+        asked = {**_of_sentinels(address), "retry": Retry(NoBackoff(), 0)}
+        sentinel = redis.Sentinel(list(address.hosts), sentinel_kwargs=asked, **_tls(address))  # type: ignore[no-untyped-call]
         return sentinel.master_for(address.service, db=address.db, **more)  # type: ignore[no-untyped-call]
     if address.kind == "cluster":
         nodes = [redis.cluster.ClusterNode(host, port) for host, port in address.hosts]  # type: ignore[no-untyped-call]
@@ -186,9 +197,8 @@ def connect_async(address: Address, acquaintance: Acquaintance) -> Any:
     if address.kind == "unix":
         return redis.asyncio.Redis(unix_socket_path=address.path, db=address.db, **more, **greet)
     if address.kind == "sentinel":
-        sentinel = redis.asyncio.Sentinel(  # type: ignore[no-untyped-call]
-            list(address.hosts), sentinel_kwargs={"socket_timeout": TIMEOUT_S}, **_tls(address)
-        )
+        asked = {**_of_sentinels(address), "retry": AsyncRetry(NoBackoff(), 0)}
+        sentinel = redis.asyncio.Sentinel(list(address.hosts), sentinel_kwargs=asked, **_tls(address))  # type: ignore[no-untyped-call]
         return sentinel.master_for(address.service, db=address.db, **more, **greet)
     if address.kind == "cluster":
         nodes = [redis.asyncio.cluster.ClusterNode(host, port) for host, port in address.hosts]
@@ -202,9 +212,30 @@ def connect_async(address: Address, acquaintance: Acquaintance) -> Any:
     return redis.asyncio.Redis(host=host, port=port, db=address.db, **more, **greet, **_tls(address))
 
 
+def _sentinels(client: Any) -> list[Any]:
+    """Return the clients of the Sentinels that a client asks, which it does not close with itself."""
+    manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
+    return list(manager.sentinels) if manager is not None else []
+
+
+def close(client: Any) -> None:
+    """Close a blocking client, with what it asks for its way."""
+    for each in (client, *_sentinels(client)):
+        each.close()
+
+
+def ask_anew(client: Any) -> None:
+    """Let go of a Sentinel's master, where it is one, so that the next command goes to who is named now.
+
+    A Sentinel ends the connections of a primary that it makes a replica, but one that came back late named us the old
+    primary, and a replica answers a look as long as it lives.
+    """
+    if _sentinels(client):
+        client.connection_pool.disconnect(inuse_connections=False)
+
+
 async def aclose(client: Any) -> None:
-    """Close an asyncio client; what its connections say about it interests nobody."""
-    try:
-        await client.aclose()
-    except (redis.RedisError, OSError, RuntimeError):
-        return
+    """Close an asyncio client, likewise; what its connections say about it interests nobody."""
+    for each in (client, *_sentinels(client)):
+        with suppress(redis.RedisError, OSError, RuntimeError):
+            await each.aclose()

@@ -3,22 +3,33 @@
 import asyncio
 import threading
 import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from redis.exceptions import RedisError
-
-from server.stock.connection import Acquaintance, Address, aclose, connect, connect_async
+from server.stock.connection import Acquaintance, Address, aclose, ask_anew, connect, connect_async
 from server.stock.embedded import EmbeddedRedis
 from server.stock.pipeline import AsyncStock, BlockingStock
 from server.stock.scripts import Keys
 from server.stock.suitability import Look, look
-from server.stock.trouble import trouble_of
+from server.stock.trouble import ERRORS, StockDamaged, trouble_of
 
 EVENTS_AT_ONCE = 500
 STAGED_MS = 10 * 60 * 1000
 """How long staged members outlive the last that came: a process that dies while it loads leaves them behind."""
 
-Event = dict[str, str]
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Hold a reservation as its script wrote it down; `text` is what its taker added for the landing."""
+
+    generation: int
+    request: str
+    member: str
+    qty: int
+    at_ms: int
+    deadline_ms: int
+    text: str
 
 
 class Door:
@@ -43,9 +54,15 @@ class Door:
         """Tell that a process was met that nobody has looked at."""
         return self._acquaintance.wants_look
 
+    def knows(self, run_id: str) -> bool:
+        """Tell whether a process is one of those that were let pass."""
+        return self._acquaintance.knows(run_id)
+
     def look(self) -> Look:
         """Look who is there and what is wrong with them; lets nobody pass yet."""
-        return look(self.unguarded.client)
+        client = self.unguarded.client
+        ask_anew(client)
+        return look(client)
 
     def accept(self, seen: Look) -> None:
         """Let connections to exactly the processes that were seen pass."""
@@ -57,7 +74,7 @@ class Door:
             return seen.run_ids[""]
         try:
             node = self.unguarded.client.get_node_from_key(self.keys(campaign_id).key("h"))
-        except RedisError as error:
+        except ERRORS as error:
             raise trouble_of(error) or error from error
         return seen.run_ids.get(node.name, "")
 
@@ -88,22 +105,28 @@ class Door:
         """Throw away what a campaign kept besides its mark `h`."""
         self._do(lambda client: client.unlink(*self.keys(campaign_id).all[1:]))
 
-    def events(self, campaign_id: str, *, after: str = "-") -> list[tuple[str, Event]]:
-        """Return the oldest reservations that are open, a few hundred, after an entry's id; [] where nothing is."""
+    def events(self, campaign_id: str, *, after: str = "-") -> list[tuple[str, Event | None]]:
+        """Return the oldest reservations that are open, a few hundred, after an entry's id; [] where nothing is.
+
+        None stands for one that no script of ours wrote.
+        """
         start = after if after == "-" else f"({after}"
         raw = self._do(lambda client: client.xrange(self.keys(campaign_id).key("s"), start, "+", EVENTS_AT_ONCE))
-        return [(entry.decode(), {key.decode(): value.decode() for key, value in data.items()}) for entry, data in raw]
+        return [(entry.decode(), _event_in(data)) for entry, data in raw]
 
     def sample_members(self, campaign_id: str, count: int) -> dict[str, int]:
-        """Return some members, drawn by chance, with what Redis thinks they hold."""
+        """Return some members, drawn by chance, with what Redis thinks they hold; raises StockDamaged as well."""
         raw = self._do(lambda client: client.hrandfield(self.keys(campaign_id).key("u"), count, True))
         pairs = raw if raw and isinstance(raw[0], list) else list(zip(raw[::2], raw[1::2], strict=True))
-        return {member.decode(): int(held) for member, held in pairs}
+        try:
+            return {member.decode(): int(held) for member, held in pairs}
+        except ValueError as error:
+            raise StockDamaged("a member holds no number") from error
 
     def _do(self, run: Any) -> Any:
         try:
             return run(self.unguarded.client)
-        except (RedisError, OSError) as error:
+        except ERRORS as error:
             raise trouble_of(error) or error from error
 
     async def aclose(self) -> None:
@@ -119,3 +142,12 @@ class Door:
         self.scripts.close()
         if self._embedded is not None:
             self._embedded.stop()
+
+
+def _event_in(data: Mapping[bytes, bytes]) -> Event | None:
+    try:
+        told = {key.decode(): value.decode() for key, value in data.items()}
+        numbers = {name: int(told[name]) for name in ("qty", "at_ms", "deadline_ms")}
+        return Event(int(told["gen"]), told["request"], told["member"], text=told["event"], **numbers)
+    except (KeyError, ValueError):
+        return None

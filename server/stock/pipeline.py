@@ -14,12 +14,12 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from hiredis import pack_command
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, ResponseError
 
 from server.patience import Patience
-from server.stock.connection import TIMEOUT_S
+from server.stock.connection import TIMEOUT_S, close
 from server.stock.scripts import Call, sha_of, text_of
-from server.stock.trouble import StockTrouble, StockUnreachable, trouble_of
+from server.stock.trouble import ERRORS, StockDamaged, StockTrouble, StockUnreachable, trouble_of
 
 T = TypeVar("T")
 
@@ -165,6 +165,12 @@ def _answer_of(call: Call[T], raw: Any) -> T | StockTrouble:
     return trouble
 
 
+def _for_one(answer: T | StockTrouble) -> T | StockDamaged:
+    if isinstance(answer, StockTrouble) and not isinstance(answer, StockDamaged):
+        raise answer
+    return answer
+
+
 class BlockingStock:
     """Run scripts from any thread, for jobs and edits.
 
@@ -184,14 +190,14 @@ class BlockingStock:
             if self._made is None:
                 try:
                     self._made = self._make()
-                except (RedisError, OSError) as error:
+                except ERRORS as error:
                     raise trouble_of(error) or error from error
             return self._made
 
     def close(self) -> None:
         """Close the connections, if any were made."""
         if self._made is not None:
-            self._made.close()
+            close(self._made)
 
     def run(self, call: Call[T]) -> T:
         """Run one script; raises a StockTrouble."""
@@ -200,11 +206,23 @@ class BlockingStock:
     def run_all(self, calls: Sequence[Call[T]]) -> list[T]:
         """Run scripts together, in order; raises the first StockTrouble, after all were sent."""
         answers: list[T] = []
+        for answer in self.run_each(calls):
+            if isinstance(answer, StockDamaged):
+                raise answer
+            answers.append(answer)
+        return answers
+
+    def run_each(self, calls: Sequence[Call[T]]) -> list[T | StockDamaged]:
+        """Run scripts together, in order; each answer, or what is wrong with the keys of that call alone.
+
+        Raises the first StockTrouble of another kind, which is everybody's.
+        """
+        answers: list[T | StockDamaged] = []
         for start in range(0, len(calls), BATCH_MAX):
             answers += self._batch(calls[start : start + BATCH_MAX])
         return answers
 
-    def _batch(self, calls: Sequence[Call[T]]) -> list[T]:
+    def _batch(self, calls: Sequence[Call[T]]) -> list[T | StockDamaged]:
         try:
             raws = self._once(calls)
             missing = [place for place, raw in enumerate(raws) if isinstance(raw, NoScriptError)]
@@ -214,12 +232,10 @@ class BlockingStock:
                 again = self._once([calls[place] for place in missing])
                 for place, raw in zip(missing, again, strict=True):
                     raws[place] = raw
-            for raw in raws:
-                if isinstance(raw, Exception):
-                    raise raw
-        except (RedisError, OSError) as error:
+        except ERRORS as error:
             raise trouble_of(error) or error from error
-        return [call.read(raw) for call, raw in zip(calls, raws, strict=True)]
+        answers = [_answer_of(call, raw) for call, raw in zip(calls, raws, strict=True)]
+        return [_for_one(answer) for answer in answers]
 
     def _once(self, calls: Sequence[Call[Any]]) -> list[Any]:
         pipe = self.client.pipeline(transaction=False)

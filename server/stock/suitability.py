@@ -5,7 +5,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from server.stock.trouble import trouble_of
+from server.stock.trouble import ERRORS, trouble_of
 
 VERSION_MIN = 7
 """Redis 7 carries a script's effects and never its text into file and replicas, and has no cache of scripts there."""
@@ -37,7 +37,7 @@ def look(client: Any) -> Look:
     """Look at every primary of a client that has no acquaintance; raises a StockTrouble where it cannot be reached."""
     try:
         return _look(client)
-    except (RedisError, OSError) as error:
+    except ERRORS as error:
         raise trouble_of(error) or error from error
 
 

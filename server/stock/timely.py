@@ -7,17 +7,16 @@ woken for nothing finds nothing due, and a patrol makes up for what is lost. One
 from collections.abc import Iterable
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from server.stock.connection import Address, connect
-from server.stock.trouble import trouble_of
+from server.stock.pipeline import BlockingStock
+from server.stock.trouble import ERRORS, trouble_of
 
 
 class SortedSet:
     """Keep messages scored by their milliseconds; every call may raise a StockTrouble."""
 
     def __init__(self, address: Address, *, prefix: str = "") -> None:
-        self._client = connect(address, None)
+        self._stock = BlockingStock(lambda: connect(address, None))
         self._key = f"{prefix}{{timely}}:due"
 
     def put(self, message: str, due_ms: int) -> None:
@@ -37,10 +36,10 @@ class SortedSet:
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._stock.close()
 
     def _do(self, command: str, *args: Any, **options: Any) -> Any:
         try:
-            return getattr(self._client, command)(*args, **options)
-        except (RedisError, OSError) as error:
+            return getattr(self._stock.client, command)(*args, **options)
+        except ERRORS as error:
             raise trouble_of(error) or error from error

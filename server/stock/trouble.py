@@ -13,6 +13,9 @@ from redis.exceptions import (
     TimeoutError,
 )
 
+ERRORS = (RedisError, RedisClusterException, OSError)
+"""What redis-py and the network raise; those of a Cluster's client are no RedisError."""
+
 
 class StockTrouble(Exception):
     """Say that Redis did not answer as it should; `word` is stable, for answers, logs and metrics."""

@@ -11,10 +11,10 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from cli.no_terminal import NoTerminal
 from cli.server_process import PLAIN, ServerProcess
 from tests.bench.books import Books
 from tests.bench.measure import time_ms
-from tests.bench.real_till import NoTerminal
 from tests.bench.sync import STORE_ID, TILL_ID, found_chain, sell
 from ui.running_till import Joined, RunningTill, TillPass, open_running_till
 

@@ -3,20 +3,18 @@
 from datetime import datetime
 
 from app.domain.refusals import Refusal
-from app.domain.tenders import TenderType
 from app.services.opening import open_till
 from app.services.ports import (
     HoldGranted,
     HoldRequest,
-    NotPaid,
     Offline,
-    PaymentAnswer,
     RefundGranted,
     RefundRequest,
     SoldOrderView,
 )
 from app.services.system import SystemClock, SystemIds
 from app.services.till import Till
+from cli.no_terminal import NoTerminal
 from tests.bench.till_data import CODE_KEY, STORE_ID, TILL_ID, Shop
 
 
@@ -40,16 +38,6 @@ class OutOfReach:
 
     def refresh(self) -> None:
         raise Offline("unreachable")
-
-
-class NoTerminal:
-    """Take no cards."""
-
-    def charge(self, payment_id: str, kind: TenderType, amount_minor: int) -> PaymentAnswer:
-        return NotPaid("no terminal")
-
-    def query(self, payment_id: str) -> PaymentAnswer:
-        return NotPaid("no terminal")
 
 
 def open_bench_till(shop: Shop) -> Till:

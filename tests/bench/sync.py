@@ -23,6 +23,7 @@ from app.domain.basket import MILLI
 from app.services.api import BasketLine, BasketRequest, OpenOrder, PaidOrder
 from app.services.secrets import Secrets
 from app.services.till import Till
+from cli.no_terminal import NoTerminal
 from cli.server_process import PLAIN, ServerProcess
 from server.opening import open_services
 from server.provision import ChainPlan, provision
@@ -31,7 +32,6 @@ from server.services.context import Context
 from server.services.system import SystemClock, SystemIds
 from tests.bench.books import Books, Rows
 from tests.bench.measure import median, time_ms
-from tests.bench.real_till import NoTerminal
 from ui.running_till import Joined, RunningTill, TillPass, open_running_till
 
 ENTRIES, PRODUCTS = 200, 1_000

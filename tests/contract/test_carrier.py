@@ -74,8 +74,10 @@ def test_a_message_that_moves_back_and_forth_is_one_message(carrier: Carrier) ->
     assert carrier.due(30, limit=10) == []
 
 
-def test_a_redis_that_is_away_says_so(tmp_path: Path) -> None:
-    nobody = SortedSet(Address("unix", path=str(tmp_path / "nobody.sock")))
+@pytest.mark.parametrize("kind", ["unix", "single", "sentinel", "cluster"])
+def test_a_redis_that_is_away_says_so_when_it_is_asked_and_not_before(tmp_path: Path, kind: str) -> None:
+    path = str(tmp_path / "nobody.sock") if kind == "unix" else ""
+    nobody = SortedSet(Address(kind, (("127.0.0.1", 1),), path=path, service="main"))
 
     with pytest.raises(StockUnreachable):
         nobody.put("a", 1)

@@ -28,7 +28,8 @@ from app.store.coupons import by_ids
 from app.store.database import TillDatabase
 from tests.fakes.clock import SetClock
 from tests.fakes.head_office import Cable, FakeHeadOffice
-from tests.fakes.memory_server import CNY, NOON, FakeServer
+from tests.fakes.memory_server import FakeServer
+from tests.fakes.memory_world import CNY, NOON
 from tests.integration.sync import shop as sync_shop
 
 

@@ -13,9 +13,11 @@ from sqlalchemy import Connection, select
 
 from server.db import schema
 from server.services.admission.admission import Admission, with_admission
+from server.services.admission.claiming import LANDING_MS
+from server.services.admission.landing import fingerprint, write_event
 from server.stock.connection import Address
 from server.stock.door import Door
-from server.stock.scripts import Fault, Standing, inspect
+from server.stock.scripts import Fault, Reservation, Reserved, Standing, inspect, reserve
 from tests.fakes.headquarters import Headquarters
 
 _numbers = itertools.count(1)
@@ -73,6 +75,25 @@ class RedisOffice:
     def outcomes(self, asked: Sequence[tuple[str, str]], **more: Any) -> Counter[str]:
         """Count the outcomes of claims."""
         return Counter(str(each.json()["outcome"]) for each in self.send(asked, **more))
+
+    def reserve(
+        self, request: str = "r1", *, member: str = "m1", campaign: str = "c1", now_ms: int | None = None
+    ) -> str:
+        """Reserve as a process does that dies right behind it, by its clock (None = ours); returns the token."""
+        assert self.door is not None
+        began_ms = self.now_ms if now_ms is None else now_ms
+        asked = Reservation(
+            request,
+            member,
+            fingerprint=fingerprint("app"),
+            now_ms=began_ms,
+            deadline_ms=began_ms + LANDING_MS,
+            event=write_event("app"),
+        )
+        call = reserve(self.door.keys(campaign), self.standing(campaign).generation, asked)
+        answer = self.door.unguarded.run(call)
+        assert isinstance(answer, Reserved), answer
+        return answer.token
 
     def told(self, request: str) -> dict[str, Any]:
         """Ask what became of a claim until it is there; the server's loop runs only while it is asked."""

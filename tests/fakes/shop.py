@@ -15,7 +15,8 @@ from app.services.till import Till
 from app.store.database import TillDatabase
 from tests.fakes.clock import SetClock
 from tests.fakes.head_office import Cable, FakeHeadOffice
-from tests.fakes.memory_server import CODE_KEY, NOON, FakeIds, FakeServer
+from tests.fakes.memory_server import FakeServer
+from tests.fakes.memory_world import CODE_KEY, NOON, FakeIds
 from tests.fakes.terminal import FakeTerminal
 
 K1, K2 = "9000000000000017", "9000000000000025"

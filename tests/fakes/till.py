@@ -41,6 +41,7 @@ from app.services.api import (
 )
 from app.services.ports import NoAnswer, Paid, PaymentAnswer, PaymentPort
 from tests.fakes.clock import SetClock
+from tests.fakes.manager import Manager
 from tests.fakes.stock import Card, Member, Product
 from tests.fakes.terminal import FakeTerminal
 
@@ -64,7 +65,7 @@ class _Order:
     shown: bool = False
 
 
-class FakeTill:
+class FakeTill(Manager):
     """Sells from dictionaries; `block` is waited for inside checkout and refund (a slow head office)."""
 
     def __init__(
@@ -97,6 +98,7 @@ class FakeTill:
         self.fail: Exception | None = None
         self.refuse_checkout: Refusal | None = None
         self.block: Callable[[], object] = lambda: None
+        Manager.__init__(self)
         self._ids = 0
         self._lock = threading.Lock()
 
@@ -148,7 +150,7 @@ class FakeTill:
             coupon.id,
             coupon.rule.name,
             state=read_state(coupon.state, coupon.valid_until_at, self.clock.now()),
-            verdict=own_reason(coupon, self.clock.now(), order_id="") or self._blocked(coupon=coupon.id),
+            verdict=own_reason(coupon, self.clock.now(), order_id="") or self._coupon_blocked(coupon.id, ""),
             member_id=coupon.member_id,
         )
 
@@ -193,7 +195,9 @@ class FakeTill:
                 )
             )
         by_id = {coupon.id: coupon for coupon in self.coupons.values()}
-        coupons = [replace(by_id[name], blocked=self._blocked(coupon=name)) for name in request.use if name in by_id]
+        coupons = [
+            replace(by_id[name], blocked=self._coupon_blocked(name, order_id)) for name in request.use if name in by_id
+        ]
         cards = {
             cover.card_id: CardFacts(
                 cover.card_id,

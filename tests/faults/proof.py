@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,7 +12,7 @@ from server.db import schema
 from server.services import accounts
 from server.services.context import Context
 from tests.faults.callers import Crowd, Heard
-from tests.faults.shop import CAMPAIGN, ROOT, TASK, Shop
+from tests.faults.shop import CAMPAIGN, TASK, Shop
 
 PATIENCE_S = 150.0
 
@@ -63,7 +60,7 @@ def prove(shop: Shop, heard: Heard) -> Outcome:
     told = {coupon for each in (heard, *spare) for coupons in each.coupons.values() for coupon in coupons}
     with shop.services() as services:
         services.read(lambda conn, ctx: _compare(conn, ctx, told=told, shop=shop, found=found))
-    found.audit = _audit(shop)
+    found.audit = shop.audit()
     return found
 
 
@@ -101,19 +98,3 @@ def _compare(conn: Connection, _ctx: Context, *, told: set[str], shop: Shop, fou
     found.doubled += sum(max(0, count - sale.limit) for count in held.values())
     found.doubled += max(0, len(rows) - sale.stock) + abs(len(rows) - account.spent)
     found.untold = len({row.id for row in rows if row.source == "app"} - told)
-
-
-def _audit(shop: Shop) -> str:
-    """Run the audit as a person does; "" where it found nothing."""
-    where = [] if shop.url is None else ["--database-url", shop.url.render_as_string(hide_password=False)]
-    command = [sys.executable, "-m", "cli.main", "audit", "--data-dir", str(shop.folder), *where]
-    done = subprocess.run(
-        command,
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=120,
-    )
-    return "" if done.returncode == 0 else f"exit {done.returncode}: {done.stdout[-1500:]}{done.stderr[-500:]}"

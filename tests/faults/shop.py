@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import re
-import signal
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,21 +13,14 @@ from sqlalchemy import URL, Connection, insert
 
 from server.code_key import FILE_NAME, load_code_key
 from server.db import schema
-from server.opening import open_services
 from server.provision import ChainPlan, provision
 from server.services import campaigns, catalog, issues, keys
 from server.services.context import Context
-from server.services.services import Services
-from server.services.system import SystemClock, SystemIds
+from tests.faults.mortal_server import MortalServer
 
-ROOT = Path(__file__).parents[2]
 CAMPAIGN, TASK = "flash", "t1"
-WITHOUT = "WITHOUT"
-"""Tells a server which guards it is to run without (`weakened.py`)."""
 SPARE = 400
 """Members who come when the fault is over, and take what is left."""
-_START_S, _STOP_S = 60.0, 30.0
-_READY = re.compile(r"ready on http://[^:]+:(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +46,7 @@ class Sale:
         return [(f"spare{n}", f"spare{n}") for n in range(start, start + count)]
 
 
-class Shop:
+class Shop(MortalServer):
     """Hold one sale's servers and database. `url` None = SQLite in the folder; `settings` are PAWTILL_ variables.
 
     `weak` names the guards that its servers run without (`weakened.py`), for controls.
@@ -75,13 +61,9 @@ class Shop:
         settings: dict[str, str],
         weak: tuple[str, ...] = (),
     ) -> None:
-        self.folder, self.sale, self.url = folder, sale, url
-        self._workers, self._weak = int(settings["PAWTILL_WORKERS"]), weak
-        self._settings = dict(settings)
-        if url is not None:
-            self._settings["PAWTILL_DATABASE_URL"] = url.render_as_string(hide_password=False)
-        self._process: subprocess.Popen[str] | None = None
-        self.port: int | None = None
+        module = "tests.faults.weakened" if weak else "cli.main"
+        super().__init__(folder, url=url, settings={"PAWTILL_TLS": "off", **settings}, module=module, weak=weak)
+        self.sale = sale
         self.headquarters_key, self.app_key = self._set_up()
 
     # -------------------------------------------------------------- before the sale
@@ -109,105 +91,6 @@ class Shop:
             assert issues.create(conn, ctx, draft, members=listed)["state"] == "RUNNING"
         return keys.create(conn, ctx, scope="app", name="app").token
 
-    @contextlib.contextmanager
-    def services(self) -> Iterator[Services]:
-        """Open the database beside the servers, or, on SQLite, while there is none."""
-        where = self.url if self.url is not None else self.folder / "server.db"
-        services = open_services(where, folder=self.folder, clock=SystemClock(), ids=SystemIds())
-        try:
-            yield services
-        finally:
-            services.database.close()
-
-    # -------------------------------------------------------------- its processes
-
-    def start(self) -> None:
-        """Start the server, and return once it answers; the port is another one each time."""
-        module = "tests.faults.weakened" if self._weak else "cli.main"
-        command = [sys.executable, "-m", module, "server", "--data-dir", str(self.folder), "--port", "0"]
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("PAWTILL_")}
-        plain |= {"PAWTILL_TLS": "off"}
-        with (self.folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                env=plain | self._settings | {"PYTHONPATH": str(ROOT), WITHOUT: ",".join(self._weak)},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                cwd=ROOT,
-            )
-        self.port = self._announced(self._process)
-        self.until(self.ready, "the server is not ready")
-        if self._workers > 1:
-            self.until(lambda: len(self.worker_pids()) == self._workers, "not all workers came")
-
-    def _announced(self, process: subprocess.Popen[str]) -> int:
-        patience = threading.Timer(_START_S, process.kill)
-        patience.start()
-        try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                if found := _READY.search(line):
-                    return int(found[1])
-        finally:
-            patience.cancel()
-        raise AssertionError((self.folder / "server.log").read_text()[-2000:])
-
-    def ready(self) -> bool:
-        """Tell whether the server answers."""
-        try:
-            return httpx.get(f"http://127.0.0.1:{self.port}/health", trust_env=False, timeout=5).status_code == 200
-        except httpx.HTTPError:
-            return False
-
-    @property
-    def pid(self) -> int:
-        """Return the number of the server's process (with workers: of their parent)."""
-        assert self._process is not None
-        return self._process.pid
-
-    def worker_pids(self) -> list[int]:
-        """List the workers that answer, by what they said when they began."""
-        told = (self.folder / "server.log").read_text("utf-8", "replace")
-        return [pid for pid, _ in self._children() if f"Started server process [{pid}]" in told]
-
-    def redis_pids(self) -> list[int]:
-        """List the bundled Redis, where this server runs it: none or one."""
-        return [pid for pid, command in self._children() if "valkey-server" in command]
-
-    def _children(self) -> Iterator[tuple[int, str]]:
-        for thread in Path(f"/proc/{self.pid}/task").iterdir():
-            # A child, or a thread, may be gone by the time we look.
-            with contextlib.suppress(OSError):
-                for child in (thread / "children").read_text().split():
-                    yield int(child), Path(f"/proc/{child}/cmdline").read_bytes().decode()
-
-    def kill(self) -> None:
-        """Kill the server with whatever it is doing."""
-        self.port = None
-        os.kill(self.pid, signal.SIGKILL)
-        self._reap()
-
-    def stop(self) -> None:
-        """Tell the server to end, and wait until it has."""
-        self.port = None
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        self._reap()
-
-    def _reap(self) -> None:
-        assert self._process is not None
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._process = None
-
     # -------------------------------------------------------------- asked as headquarters
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -219,7 +102,7 @@ class Shop:
             try:
                 response = httpx.request(
                     method,
-                    f"http://127.0.0.1:{self.port}{path}",
+                    f"{self.address}{path}",
                     json=body,
                     headers={"Authorization": f"Bearer {self.headquarters_key}"},
                     trust_env=False,
@@ -244,13 +127,6 @@ class Shop:
         """Let a batch issue go on at once whose worker was killed, rather than after its lease."""
         if self.sale.listed:
             self.ask("POST", f"/v1/issues/{TASK}/resume", {})
-
-    def until(self, true: Callable[[], bool], complaint: str, *, patience_s: float = 90.0) -> None:
-        """Wait until it is true; raises where that does not come."""
-        deadline = time.monotonic() + patience_s
-        while not true():
-            assert time.monotonic() < deadline, complaint
-            time.sleep(0.03)
 
 
 @contextlib.contextmanager

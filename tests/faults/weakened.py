@@ -7,6 +7,9 @@ A test that is as content with such a server as with the real one proves nothing
     arbiter  the database grants whatever Redis admitted: neither stock nor limit are looked at, nor held by the UPDATE
     lock     servers on one PostgreSQL write at the same time
     guards   stock and limit are looked at, but neither the UPDATE nor the unique index holds them (the test drops it)
+    answers  what a request was answered is forgotten: asked again, it is decided anew
+    refunds  the same of refunds alone
+    nonces   a signed request may come twice
 
 Workers import this module anew, so everything is done on import.
 """
@@ -24,7 +27,7 @@ from sqlalchemy import Connection, update
 import lua
 from server.db import postgres
 from server.db.schema import account
-from server.services import accounts, grants
+from server.services import accounts, grants, idempotency, nonces, refunds
 from server.services.admission.claiming import Asked, Claiming
 from server.services.admission.generations import Generations
 from server.stock import scripts
@@ -93,6 +96,31 @@ def without_lock() -> None:
 def without_guards() -> None:
     """Take from the stock unconditionally; the test drops the unique index and the checks."""
     accounts._shift = _shift_anyway
+
+
+def without_answers() -> None:
+    """Remember no request."""
+
+    class Nothing:
+        def rows(self, conn: Connection, keys: Any) -> list[Any]:
+            return []
+
+        def run(self, conn: Connection, rows: Any) -> None:
+            """Keep nothing."""
+
+    idempotency._KNOWN = Nothing()  # type: ignore[assignment]
+    idempotency._REQUESTS = Nothing()  # type: ignore[assignment]
+
+
+def without_refunds() -> None:
+    """Decide every refund anew."""
+    refunds.once = lambda conn, request_id, content, *, decide, now: decide()  # type: ignore[assignment]
+
+
+def without_nonces() -> None:
+    """Let every signed request in, however often it comes."""
+    nonces.MemoryNonces.take = lambda self, signed, now_s: True  # type: ignore[method-assign]
+    nonces.DatabaseNonces.take = lambda self, signed, now_s: True  # type: ignore[method-assign]
 
 
 def _shift_anyway(conn: Connection, account_id: str, *, source: str, target: str, amount: int) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QWindow
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QDialog
 from pytestqt.qtbot import QtBot
 
 from app.services.api import TillStatus
@@ -26,6 +28,7 @@ from ui.words import Language
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 Key = Qt.Key
+D = TypeVar("D", bound=QDialog)
 PATIENCE_MS = 30_000
 """How long a test waits for what must come; a machine that is busy with other things takes seconds at times."""
 
@@ -76,6 +79,12 @@ class Driver:
 
     def until_page(self, page: Page) -> None:
         self.until(lambda: self.counter.page is page and self.window._page is page)
+
+    def dialog(self, kind: type[D]) -> D:
+        """Wait for a dialog of this kind to be open."""
+        self.until(lambda: isinstance(self.window.dialog, kind))
+        assert isinstance(self.window.dialog, kind)
+        return self.window.dialog
 
     def basket(self, *skus: str) -> None:
         """Wait until these lines stand priced."""

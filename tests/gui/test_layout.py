@@ -8,10 +8,11 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QWidget
 
-from app.services.api import Interrupted, InterruptedKind
+from app.services.api import Approver, Interrupted, InterruptedKind, TillStatus
 from tests.fakes.till import NOW
 from tests.gui.conftest import PATIENCE_MS, Driver
 from ui import theme
+from ui.counter.approval_dialog import ApprovalDialog
 from ui.counter.counter_presenter import Page
 from ui.widgets import TOUCH_PX
 from ui.words import Language
@@ -116,3 +117,25 @@ def test_every_icon_can_be_drawn(driver: Driver, path: object) -> None:
 
 def test_there_is_a_font_with_chinese(driver: Driver) -> None:
     assert theme.chinese_family() is not None
+
+
+@pytest.mark.parametrize("language", Language)
+def test_the_question_for_a_manager_fits_the_smallest_screen(
+    driver: Driver, offline: TillStatus, language: Language
+) -> None:
+    driver.till.now_status = offline
+    driver.till.at_risk = {"c-open": 123_456}
+    driver.till.managers = tuple(Approver(f"m{n}", f"Maximiliana Longname {n}" * (1 + n % 2)) for n in range(9))
+    lay_out(driver, SIZES[0], language)
+    driver.until(lambda: not driver.counter.status.online)
+    for code in ("FOOD", "K-OPEN"):
+        driver.scan(code)
+    driver.until(driver.window.desk.risk.isVisible)
+
+    driver.key(Key.Key_F6)
+    dialog = driver.dialog(ApprovalDialog)
+    driver.counter.approval.enter("270581", "")  # the longest sentence beside the keys
+    driver.until(lambda: bool(dialog.wrong.text()))
+
+    assert dialog.width() <= SIZES[0][0] and dialog.height() <= SIZES[0][1] - 40  # the window's own title
+    check(driver)

@@ -15,6 +15,7 @@ from app.services.api import Interrupted, InterruptedKind, TillStatus
 from app.store.errors import DiskFull
 from tests.fakes.till import NOW
 from tests.gui.conftest import PATIENCE_MS, Driver
+from ui.counter.approval_dialog import ApprovalDialog
 from ui.counter.confirm_dialog import ConfirmDialog
 from ui.counter.counter_presenter import Page
 from ui.counter.entry_dialog import EntryDialog
@@ -104,9 +105,7 @@ def test_keys_of_the_desk_work_on_the_selected_line(driver: Driver) -> None:
 
 def test_weighed_goods_ask_for_their_weight_and_say_what_is_wrong(driver: Driver) -> None:
     driver.scan("TREAT")
-    driver.until(lambda: isinstance(driver.window.dialog, EntryDialog))
-    dialog = driver.window.dialog
-    assert isinstance(dialog, EntryDialog)
+    dialog = driver.dialog(EntryDialog)
 
     driver.type("0")
     driver.key(Key.Key_Return)
@@ -120,9 +119,7 @@ def test_weighed_goods_ask_for_their_weight_and_say_what_is_wrong(driver: Driver
 
 def test_a_scan_over_an_open_question_does_not_become_its_answer(driver: Driver) -> None:
     driver.scan("TREAT")
-    driver.until(lambda: isinstance(driver.window.dialog, EntryDialog))
-    dialog = driver.window.dialog
-    assert isinstance(dialog, EntryDialog)
+    dialog = driver.dialog(EntryDialog)
 
     driver.scan("6901234567892")
     driver.until(lambda: dialog.wrong.text() != "")
@@ -144,7 +141,7 @@ def test_clearing_a_basket_is_asked_about_first(driver: Driver) -> None:
     driver.scan("FOOD")
     driver.basket("FOOD")
     driver.key(Key.Key_F10)
-    driver.until(lambda: isinstance(driver.window.dialog, ConfirmDialog))
+    driver.dialog(ConfirmDialog)
     driver.key(Key.Key_Return)  # means no
     driver.until(lambda: driver.window.dialog is None)
     kept = driver.desk.state.basket.items
@@ -231,7 +228,7 @@ def test_the_cashier_answers_for_the_terminal(driver: Driver) -> None:
     driver.until_page(Page.TENDER)
     driver.key(Key.Key_F6)
     driver.key(Key.Key_F12)
-    driver.until(lambda: isinstance(driver.window.dialog, TerminalDialog))
+    driver.dialog(TerminalDialog)
 
     driver.key(Key.Key_Escape)  # answers nothing
     driver.key(Key.Key_Return)
@@ -240,7 +237,7 @@ def test_the_cashier_answers_for_the_terminal(driver: Driver) -> None:
     driver.until(lambda: driver.window.dialog is None and driver.window.tender.ask_again.isEnabled())
     unknown = driver.window.tender.remaining.text(), driver.window.tender.finish.isVisible()
     driver.key(Key.Key_F2)
-    driver.until(lambda: isinstance(driver.window.dialog, TerminalDialog))
+    driver.dialog(TerminalDialog)
     driver.key(Key.Key_F5)
 
     driver.until_page(Page.RECEIPT)
@@ -436,3 +433,27 @@ def test_money_beyond_32_bits_is_shown_whole(driver: Driver) -> None:
     state = driver.counter.tender.state
     assert state is not None and state.tenders[0].type is TenderType.CASH
     assert state.tenders[0].amount_minor == 5_000_000_000
+
+
+def test_a_coupon_goes_through_on_a_managers_pin_while_the_line_is_down(driver: Driver, offline: TillStatus) -> None:
+    driver.till.now_status = offline
+    driver.till.at_risk = {"c-open": 2_000}
+    driver.until(lambda: not driver.counter.status.online)
+    assert not driver.window.desk.risk.isVisible()
+    for code in ("FOOD", "K-OPEN"):
+        driver.scan(code)
+    driver.until(driver.window.desk.risk.isVisible)
+
+    driver.key(Key.Key_F6)
+    dialog = driver.dialog(ApprovalDialog)
+    dialog.reason.setText("老顾客")
+    for pin in ("111111", "270581"):
+        assert dialog.pin.displayText() == ""
+        driver.type(pin)
+        assert pin not in dialog.pin.displayText()
+        driver.key(Key.Key_Return)
+        driver.until(lambda: "PIN" in dialog.wrong.text() or driver.window.dialog is None)
+
+    driver.until(lambda: driver.desk.state.quote is not None and driver.desk.state.quote.used == ("c-open",))
+    driver.until(lambda: driver.window.dialog is None and not driver.window.desk.risk.isVisible())
+    assert driver.till.approved[driver.desk.state.basket.order_id, "c-open"] == ("meg", "老顾客")

@@ -22,7 +22,7 @@ from app.services import checkout, giving, leasing, paying, refunding, restart
 from app.store import ledger, meta, rights
 from app.store.errors import DiskFull
 from server.db import sqlite
-from server.services import accounts, catalog, facts, given_out, grants, homes, ingest, leases, lent, sales, sessions
+from server.services import accounts, catalog, facts, given_out, grants, homes, leases, ledgers, lent, sales, sessions
 from server.services import orders as server_orders
 from server.services import refunds as server_refunds
 from server.services import rights as server_rights
@@ -210,10 +210,10 @@ def _old_pages_apply() -> Iterator[None]:
 
 @mutant("the same number with another hash is a fork, no duplicate", disasters=True)
 def _forks_are_duplicates() -> Iterator[None]:
-    def known(conn: Any, row: Any, repeats: Any) -> Any:
+    def recognise(conn: Any, row: Any, repeats: Any) -> Any:
         return [protocol.EntryResult(seq=entry.seq, result=protocol.DUPLICATE) for entry in repeats]
 
-    with _put((ingest, "_known", known)):
+    with _put((ledgers, "recognise", recognise)):
         yield
 
 

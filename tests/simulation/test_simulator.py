@@ -1,16 +1,19 @@
 """The simulator keeps every promise on the real code, and is one with its seed.
 
-A few seeds each time; `-m long` runs more, `pawtill simulate --seeds 0:1000 --operations 1000 --workers 2` a million
-operations.
+20,000 operations each time, shared by the workers; `-m long` runs more, and
+`pawtill simulate --seeds 0:1000 --operations 1000 --workers 2` a million.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,10 +21,11 @@ from server.simulation.chain import Ground, open_ground
 from server.simulation.plan import draw_plan
 from server.simulation.run import run_plan
 from server.simulation.simulate import Asked, simulate
-from server.simulation.sometimes import BRANCHES, ENOUGH_OPERATIONS, missing
+from server.simulation.sometimes import BRANCHES, ENOUGH_OPERATIONS, MANY_OPERATIONS, RARE, missing
 
-OPERATIONS = 300
-EACH_TIME, SEEDS = 2, 200
+OPERATIONS, SEEDS, TOGETHER = 400, 52, 2
+"""How many operations a seed has, how many seeds make 20,000 operations of them, and how many make one test."""
+GROUPS, MORE = range(0, SEEDS, TOGETHER), range(SEEDS, 4 * SEEDS, TOGETHER)
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +34,42 @@ def ground() -> Iterator[Ground]:
         yield ground
 
 
-@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.long] * (n >= EACH_TIME)) for n in range(SEEDS)])
-def test_every_promise_is_kept_under_faults(ground: Ground, seed: int) -> None:
-    outcome = run_plan(ground, draw_plan(seed, OPERATIONS))
+@pytest.fixture(scope="session")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that all workers of this run share."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "simulation"
+    shared.mkdir(exist_ok=True)
+    return shared
 
-    assert outcome.violation == "", f"pawtill simulate --seeds {seed}:{seed + 1} --operations {OPERATIONS}"
+
+@pytest.mark.parametrize("first", [*GROUPS, *(pytest.param(n, marks=pytest.mark.long) for n in MORE)])
+def test_every_promise_is_kept_under_faults(ground: Ground, ledger: Path, first: int) -> None:
+    outcomes = [run_plan(ground, draw_plan(seed, OPERATIONS)) for seed in range(first, first + TOGETHER)]
+
+    for each in outcomes:
+        assert each.violation == "", f"pawtill simulate --seeds {each.seed}:{each.seed + 1} --operations {OPERATIONS}"
+    if first in GROUPS:
+        seen = sum((each.seen for each in outcomes), Counter[str]())
+        _tell(ledger / f"{first}.json", {"operations": sum(each.operations for each in outcomes), "seen": seen})
+        _look_at_all(ledger)
+
+
+def _tell(file: Path, told: dict[str, Any]) -> None:
+    """Write for the others, whole or not at all."""
+    half = file.with_suffix(".half")
+    half.write_text(json.dumps(told))
+    half.replace(file)
+
+
+def _look_at_all(ledger: Path) -> None:
+    """Let the group that ends last, of whichever worker, look whether every branch was gone through."""
+    told = [json.loads(file.read_text()) for file in ledger.glob("*.json")]
+    if len(told) == len(GROUPS):
+        operations = sum(each["operations"] for each in told)
+        seen = sum((Counter[str](each["seen"]) for each in told), Counter[str]())
+        assert operations >= ENOUGH_OPERATIONS
+        assert missing(seen, operations) == []
 
 
 def test_a_seed_gives_the_same_trace_whatever_the_hash_seed_of_python() -> None:
@@ -74,3 +109,10 @@ def test_a_long_run_that_never_went_through_a_branch_is_bad() -> None:
 
     assert missing(seen, ENOUGH_OPERATIONS) == ["DUP"]
     assert missing(seen, ENOUGH_OPERATIONS - 1) == []
+
+
+def test_a_branch_that_is_rare_is_missed_in_a_run_of_many_operations() -> None:
+    seen = Counter({ends[0]: 1 for name, ends in BRANCHES.items() if name not in RARE})
+
+    assert missing(seen, MANY_OPERATIONS - 1) == []
+    assert set(missing(seen, MANY_OPERATIONS)) == RARE

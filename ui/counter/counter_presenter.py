@@ -11,6 +11,7 @@ from app.services.api import ChainView, PaidOrder, Receipt
 from app.services.ports import Offline
 from app.services.till import Till
 from app.store.errors import DiskFull, LedgerDamaged, StoreError
+from ui.counter.approval_presenter import ApprovalPresenter
 from ui.counter.desk_presenter import DeskPresenter
 from ui.counter.interrupted_presenter import InterruptedPresenter
 from ui.counter.refund_presenter import RefundPresenter
@@ -63,6 +64,7 @@ class CounterPresenter:
         self._trouble: Text | None = None
         self.status = StatusPresenter(till, jobs, changed=self._status_changed, turned=self._turned)
         self.desk = DeskPresenter(till, jobs, changed=changed, refresh=refresh, online=lambda: self.status.online)
+        self.approval = ApprovalPresenter(till, jobs, desk=self.desk, changed=changed)
         self.tender = TenderPresenter(till, jobs, chain=lambda: self.chain, changed=changed, paid=self._paid)
         self.refund = RefundPresenter(till, jobs, chain=lambda: self.chain, changed=changed)
         self.interrupted = InterruptedPresenter(till, jobs, changed=changed, show=self._show_again)
@@ -128,6 +130,11 @@ class CounterPresenter:
             state.basket.order_id, request, payable_minor=state.quote.payable_minor, balance_minor=balance_minor
         )
         self._go(Page.TENDER)
+
+    def ask_manager(self) -> None:
+        """Ask a manager to take a coupon at a risk, where that is all that lacks."""
+        if self.page is Page.DESK and self.desk.state.asked is None and not self.damaged:
+            self.approval.begin()
 
     def back(self) -> None:
         """Leave the page for the desk, unless something is under way on it."""

@@ -16,7 +16,7 @@ from ui.counter.basket import Basket, Item
 from ui.counter.best_search import BestSearch
 from ui.counter.desk_state import Asked, DeskState
 from ui.jobs import Jobs
-from ui.verdict import Verdict, accepted, notice, refused, waiting, warning
+from ui.verdict import Tone, Verdict, accepted, notice, refused, waiting, warning
 from ui.words import Name, campaign_name
 
 # These may turn good while goods are scanned, coupons taken off, or the line comes back, so such a coupon stays on the
@@ -28,6 +28,9 @@ MAY_HEAL = frozenset(
         RefusalCode.NOT_STACKABLE,
         RefusalCode.NEEDS_MEMBER,
         RefusalCode.NEEDS_ONLINE,
+        RefusalCode.NEEDS_APPROVAL,
+        RefusalCode.RISK_LIMIT,
+        RefusalCode.RISK_SPENT,
     }
 )
 
@@ -128,7 +131,7 @@ class DeskPresenter:
         title = Name(answer.title or coupon_id, answer.title_en)
         self._name({coupon_id: title})
         basket = self.state.basket
-        if answer.verdict is not None:
+        if answer.verdict is not None and answer.verdict.code is not RefusalCode.NEEDS_APPROVAL:
             self._say(refused(answer.verdict, subject=title))
         elif basket.member_id and answer.member_id and basket.member_id != answer.member_id:
             self._say(refused(refuse(RefusalCode.WRONG_MEMBER, coupon=coupon_id), subject=title))
@@ -150,7 +153,13 @@ class DeskPresenter:
         if reason is None:
             off_minor = sum(stage.discount_minor for stage in quote.laid if stage.coupon_id == coupon_id)
             return accepted("verdict.coupon_used", title="verdict.title_used", subject=title, off_minor=off_minor)
+        if reason.code is RefusalCode.NEEDS_APPROVAL:
+            return Verdict(Tone.WARNING, reason, None, title)
         return refused(reason, subject=title)
+
+    def judge(self, coupon_id: str) -> None:
+        """Price the basket anew and say what became of one of its coupons."""
+        self._change(self.state.basket, None, judge=lambda quote: self._judge_coupon(coupon_id, quote))
 
     def _member(self, answer: ScanAnswer) -> None:
         basket = self.state.basket

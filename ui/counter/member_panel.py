@@ -23,6 +23,9 @@ _PICTURES = {
 
 COUPON = "coupon"
 
+_SAID_BESIDE = frozenset({RefusalCode.NEEDS_ONLINE, RefusalCode.NEEDS_APPROVAL})
+"""Reasons that the list says in two words: the desk has a sentence, and a button where there is something to do."""
+
 
 class MemberPanel(QWidget):
     """Draw the member of the desk's state."""
@@ -101,7 +104,11 @@ class MemberPanel(QWidget):
             if coupon_id in listed:
                 continue
             reason = refused.get(coupon_id)
-            line = self._words.say(reason, names=state.names) if reason else self._taken_off(coupon_id, state)
+            if reason is None:
+                line = self._taken_off(coupon_id, state)
+            else:
+                sentence = self._words.refusal(reason, names=state.names)
+                line = sentence.title if reason.code is RefusalCode.NEEDS_APPROVAL else sentence.text
             self._list.addWidget(
                 _row(
                     "refused" if reason else "accepted",
@@ -118,8 +125,8 @@ class MemberPanel(QWidget):
         reason = state.quote.refused.get(coupon_id) if on_order and state.quote else coupon.refusal
         if reason is not None:
             sentence = self._words.refusal(reason, names=state.names)
-            # Offline every coupon has the same reason: a list of it in full would hide the coupons' names.
-            line = sentence.title if reason.code is RefusalCode.NEEDS_ONLINE else sentence.text
+            # Offline many coupons have the same reason: a list of it in full would hide the coupons' names.
+            line = sentence.title if reason.code in _SAID_BESIDE else sentence.text
             button = self._toggle(coupon_id, used=True) if on_order else None
             return _row(
                 "refused" if on_order else "unusable",

@@ -16,7 +16,7 @@ from server.db.errors import DatabaseTrouble
 from server.services import idempotency
 from server.services.admission.claiming import Asked, Claiming, Pending
 from server.services.admission.facts import campaigns_known, to_ms
-from server.services.admission.generations import Generations
+from server.services.admission.generations import Generations, apart
 from server.services.admission.landing import Lander, request_id
 from server.services.admission.reconciling import Compared, Reconciling
 from server.services.answers import Answer
@@ -113,11 +113,12 @@ class Admission:
         return self._services.read(stored)[0]
 
     def _standings(self, campaign_ids: Sequence[str], *, request: str = "") -> dict[str, Standing]:
+        """Return how each campaign stands; one whose counters are lost or damaged is left out."""
         if self.door is None or not campaign_ids:
             return {}
         now_ms = to_ms(self._services.clock.now())
         calls = [scripts.inspect(self.door.keys(each), now_ms=now_ms, request=request) for each in campaign_ids]
-        found = self.door.scripts.run_all(calls)
+        found = self.door.scripts.run_each(calls)
         return {
             each: standing for each, standing in zip(campaign_ids, found, strict=True) if isinstance(standing, Standing)
         }
@@ -223,11 +224,12 @@ class Admission:
     def _drain(self, generations: Generations, *, everything: bool) -> int:
         count = 0
         for campaign_id, standing in self._standings(self._services.read(campaigns_known)).items():
-            if everything and standing.request_count:
-                count += generations.land_events(campaign_id, due_ms=None)
-            elif standing.overdue_count:
-                now_ms = to_ms(self._services.clock.now())
-                count += generations.land_events(campaign_id, due_ms=now_ms)
+            with apart(campaign_id):
+                if everything and standing.request_count:
+                    count += generations.land_events(campaign_id, due_ms=None)
+                elif standing.overdue_count:
+                    now_ms = to_ms(self._services.clock.now())
+                    count += generations.land_events(campaign_id, due_ms=now_ms)
         return count
 
     def compare(self, services: Services) -> Compared:

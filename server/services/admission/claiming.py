@@ -152,7 +152,7 @@ class Claiming:
 
     async def _through(self, door: Door, entry: Entry, asked: Asked, *, until_s: float) -> Answer | Pending:
         """Reserve, and land what is reserved; a stale copy of the campaign is read anew, once."""
-        for attempt in (1, 2):
+        for _ in range(2):
             reply = await self._reserve(door, entry, asked, until_s=until_s)
             if not isinstance(reply, Fault):
                 return await self._follow(door, entry, asked, reply=reply, until_s=until_s)
@@ -160,16 +160,16 @@ class Claiming:
             fresh = await self._entry(asked.campaign_id, until_s)
             if fresh is None or not fresh.admitted:
                 return await self._lander.land(Claimed(asked.wanted()), until_s=until_s)
-            if attempt == 2 or fresh.generation == entry.generation:
+            known, entry = entry.generation, fresh
+            if fresh.generation == known:
                 break
-            entry = fresh
-        self._repair(asked.campaign_id)
+        self._repair("" if _is_elsewhere(door, entry) else asked.campaign_id)
         return _busy(asked, "rebuilding")
 
     async def _reserve(
         self, door: Door, entry: Entry, asked: Asked, *, until_s: float
     ) -> Reserved | Repeated | Refused | Fault:
-        if entry.admission != "OPEN":
+        if entry.admission != "OPEN" or _is_elsewhere(door, entry):
             return Fault(Why.NO_GENERATION)
         now_ms = to_ms(self._services.clock.now())
         reservation = Reservation(
@@ -299,6 +299,14 @@ class Claiming:
 
     def _read_peeks(self, wanted: Sequence[Wanted]) -> list[Peeked]:
         return self._services.read(lambda conn, ctx: peek(conn, ctx, wanted))
+
+
+def _is_elsewhere(door: Door, entry: Entry) -> bool:
+    """Tell whether the counters were built in a process of Redis that we have not met, as behind a failover.
+
+    Ours may know their generation all the same: as a replica of that one it got it from there, and fell behind.
+    """
+    return entry.admission == "OPEN" and not door.knows(entry.run_id)
 
 
 def _busy(asked: Asked, reason: str) -> Answer:

@@ -7,7 +7,7 @@ one with the older generation installs nothing. Everything here blocks and runs 
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -18,7 +18,7 @@ from server import metrics
 from server.db.errors import DatabaseTrouble
 from server.db.schema import admission
 from server.services.admission.facts import Entry, campaigns_known, entry_of, holders, to_ms
-from server.services.admission.landing import land_now, read_event
+from server.services.admission.landing import Claimed, land_now, read_event
 from server.services.context import Context, NotProvisioned, Taken
 from server.services.services import Services
 from server.stock import scripts
@@ -68,7 +68,11 @@ class Generations:
                 metrics.redis_state("unsuitable")
                 raise StockUnsuitable(seen.forbidden.text)
             self._seen = seen
-            rebuilt = [each for each in self._known() if self.bring_up(each)]
+            rebuilt = []
+            for each in self._known():
+                with apart(each):
+                    if self.bring_up(each):
+                        rebuilt.append(each)
             self._door.accept(seen)
             metrics.redis_state("ready")
             return rebuilt
@@ -121,7 +125,10 @@ class Generations:
             # One that began in the future began under a clock that was set back since.
             return "stuck" if abs(now - entry.since_at) > timedelta(seconds=BUILDING_S) else None
         if entry.run_id != self._run_id(entry.campaign_id):
-            return "restarted"
+            # What we saw may be older than what another process wrote down.
+            self._seen = self._door.look()
+            if entry.run_id != self._run_id(entry.campaign_id):
+                return "restarted"
         try:
             found = self._door.unguarded.run(scripts.inspect(self._door.keys(entry.campaign_id), now_ms=to_ms(now)))
         except StockDamaged:
@@ -223,7 +230,7 @@ class Generations:
 
     def _land_everything(self, campaign_id: str) -> None:
         """Land what is reserved, whoever began it: after this a reservation that is lost was never anybody's."""
-        with contextlib.suppress(StockDamaged):
+        with apart(campaign_id):
             self.land_events(campaign_id, due_ms=None)
 
     def land_events(self, campaign_id: str, *, due_ms: int | None) -> int:
@@ -234,9 +241,13 @@ class Generations:
         after, count = "-", 0
         while events := self._door.events(campaign_id, after=after):
             after = events[-1][0]
-            due = [(entry, event) for entry, event in events if self._is_due(event, due_ms)]
-            if due:
-                batch = [read_event(self._door.keys(campaign_id), each, event) for each, event in due]
+            batch: list[Claimed] = []
+            for entry, event in events:
+                # What cannot be read is nobody's claim, and goes with the counters that the comparison builds anew.
+                with contextlib.suppress(StockDamaged):
+                    if event is not None and self._is_due(event, due_ms):
+                        batch.append(read_event(self._door.keys(campaign_id), entry, event))
+            if batch:
                 self.tell(land_now(self._services, self._door, batch))
                 metrics.reservation_ended("reaped", len(batch))
                 count += len(batch)
@@ -244,9 +255,9 @@ class Generations:
 
     def _is_due(self, event: Event, due_ms: int | None) -> bool:
         now_ms = to_ms(self._services.clock.now())
-        if now_ms - int(event["at_ms"]) > EVENT_MAX_AGE_MS and due_ms is None:
+        if now_ms - event.at_ms > EVENT_MAX_AGE_MS and due_ms is None:
             return False
-        return due_ms is None or not 0 <= int(event["deadline_ms"]) - due_ms <= scripts.AHEAD_MAX_MS
+        return due_ms is None or not 0 <= event.deadline_ms - due_ms <= scripts.AHEAD_MAX_MS
 
     # -------------------------------------------------------------- news
 
@@ -269,14 +280,14 @@ class Generations:
         if entry is None or not entry.admitted:
             return True
         pairs = list(news.grants)
-        for start in range(0, len(pairs), MEMBERS_TOLD):
+        for start in range(0, max(len(pairs), 1), MEMBERS_TOLD):
             members: dict[str, int] = {}
             for _, member in pairs[start : start + MEMBERS_TOLD]:
                 members[member] = members.get(member, 0) + 1
             call = scripts.adjust(
                 self._door.keys(news.campaign_id),
                 version=news.version,
-                units=-sum(members.values()),
+                units=news.units if start == 0 else 0,
                 members=members,
             )
             told = self._door.scripts.run(call)
@@ -331,6 +342,15 @@ def _open(conn: Connection, ctx: Context, *, campaign_id: str, generation: int, 
         .values(state="OPEN", run_id=run_id, since_at=ctx.now)
     )
     return opened.rowcount == 1
+
+
+@contextlib.contextmanager
+def apart(campaign_id: str) -> Iterator[None]:
+    """Let what is wrong with one campaign's keys stop nothing for the others; what concerns them too is raised."""
+    try:
+        yield
+    except StockDamaged as trouble:
+        log.warning("campaign damaged in redis", campaign=campaign_id, text=str(trouble))
 
 
 class StockUnsuitable(StockTrouble):

@@ -26,7 +26,7 @@ from server.services.services import Services
 from server.stock import scripts
 from server.stock.door import Door, Event
 from server.stock.scripts import Call, End, Fault, Keys
-from server.stock.trouble import StockTrouble
+from server.stock.trouble import StockDamaged, StockTrouble
 
 BATCH_MAX = 256
 """Claims in one job; the writer puts several jobs into one commit."""
@@ -61,11 +61,16 @@ class Claimed:
 
 
 def read_event(keys: Keys, entry: str, event: Event) -> Claimed:
-    """Make of a reservation's event what is to land."""
-    told = json.loads(event["event"])
-    token = f"{event['gen']}/{entry}"
-    wanted = Wanted(request_id(event["request"]), keys.campaign_id, event["member"], told["source"], reservation=token)
-    return Claimed(wanted, Ticket(keys, int(event["gen"]), event["request"], token))
+    """Make of a reservation's event what is to land; raises StockDamaged for one that no claim left."""
+    try:
+        source = json.loads(event.text)["source"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise StockDamaged("a reservation without its source") from error
+    if not isinstance(source, str) or "\0" in f"{event.request}{event.member}{source}":
+        raise StockDamaged("a reservation that no claim can have left")
+    token = f"{event.generation}/{entry}"
+    wanted = Wanted(request_id(event.request), keys.campaign_id, event.member, source, reservation=token)
+    return Claimed(wanted, Ticket(keys, event.generation, event.request, token))
 
 
 @lru_cache(1024)
@@ -117,8 +122,8 @@ def elsewhere(batch: Sequence[Claimed], landed: Landed, ends: Sequence[object]) 
         for each, granted, end in zip(batch, landed.granted, ends, strict=True)
         if granted and not isinstance(end, Fault)
     }
-    news = [Taken(t.campaign_id, t.version, [pair for pair in t.grants if pair[0] not in known]) for t in landed.taken]
-    return [each for each in news if each.grants]
+    unknown = ((each, [pair for pair in each.grants if pair[0] not in known]) for each in landed.taken)
+    return [Taken(each.campaign_id, each.version, -len(pairs), pairs) for each, pairs in unknown if pairs]
 
 
 def land_now(services: Services, door: Door, batch: Sequence[Claimed]) -> list[Taken]:

@@ -15,12 +15,13 @@ from server.db.schema import admission
 from server.services import findings, idempotency
 from server.services.admission.facts import Entry, campaigns_known, entry_of, held_by, to_ms
 from server.services.admission.generations import Generations
-from server.services.admission.landing import request_id
+from server.services.admission.landing import read_event, request_id
 from server.services.context import Context
 from server.services.services import Services
 from server.stock import scripts
 from server.stock.door import Door, Event
 from server.stock.scripts import Standing
+from server.stock.trouble import StockDamaged
 
 KIND = "redis_drift"
 STRIKES = 2
@@ -69,7 +70,12 @@ class Reconciling:
         for campaign_id in services.read(campaigns_known):
             if campaign_id in rebuilt:
                 continue
-            drift = self._measure(campaign_id)
+            try:
+                drift = self._measure(campaign_id)
+            except StockDamaged:
+                self._generations.rebuild(campaign_id, "corrupt")
+                repaired += 1
+                continue
             if drift is None or not self._strike(services, campaign_id, drift=drift):
                 continue
             self._generations.rebuild(campaign_id, "drift")
@@ -79,7 +85,7 @@ class Reconciling:
         return Compared(repaired, found)
 
     def _measure(self, campaign_id: str) -> Drift | None:
-        """Return how Redis differs, None where there was no quiet moment to tell."""
+        """Return how Redis differs, None where there was no quiet moment to tell; raises StockDamaged as well."""
         for _ in range(QUIET_TRIES):
             before = self._services.read(lambda conn, ctx: entry_of(conn, ctx, campaign_id))
             if before is None or not before.admitted or before.admission != "OPEN":
@@ -108,7 +114,11 @@ class Reconciling:
         found: list[tuple[str, Event]] = []
         after = "-"
         while page := self._door.events(campaign_id, after=after):
-            found += page
+            for entry, event in page:
+                if event is None:
+                    raise StockDamaged("a reservation that cannot be read")
+                read_event(self._door.keys(campaign_id), entry, event)
+                found.append((entry, event))
             after = page[-1][0]
         return found
 
@@ -124,14 +134,14 @@ def _measure(
     conn: Connection, ctx: Context, *, campaign_id: str, events: list[tuple[str, Event]], sample: dict[str, int]
 ) -> tuple[Entry | None, int, dict[str, int]]:
     """Return the campaign, the units that have landed and are not closed, and which sampled members are wrong."""
-    stored = idempotency.reservations(conn, [request_id(event["request"]) for _, event in events])
+    stored = idempotency.reservations(conn, [request_id(event.request) for _, event in events])
     landed, reserved = 0, dict[str, int]()
     for entry, event in events:
-        qty = int(event["qty"])
-        if stored.get(request_id(event["request"])) == f"{event['gen']}/{entry}":
+        qty = event.qty
+        if stored.get(request_id(event.request)) == f"{event.generation}/{entry}":
             landed += qty
         else:
-            reserved[event["member"]] = reserved.get(event["member"], 0) + qty
+            reserved[event.member] = reserved.get(event.member, 0) + qty
     held = held_by(conn, campaign_id, list(sample))
     wrong = {
         member: count for member, count in sample.items() if count != held.get(member, 0) + reserved.get(member, 0)

@@ -15,14 +15,13 @@ from server.db.schema import admission
 from server.jobs.redis import compare_redis, drain_reservations
 from server.metrics import REDIS_STATES as STATES
 from server.services.admission import claiming, facts, generations
-from server.services.admission.claiming import LANDING_MS
 from server.services.admission.generations import BUILDING_S, EVENT_MAX_AGE_MS, Generations
-from server.services.admission.landing import fingerprint, land, read_event, write_event
+from server.services.admission.landing import land, read_event
 from server.services.context import Context
 from server.services.grants import Wanted, grant
 from server.stock import door, scripts
 from server.stock.door import Door
-from server.stock.scripts import Call, Reservation, Reserved
+from server.stock.scripts import Call
 from server.stock.trouble import StockFull, StockUnreachable
 from tests.fakes.headquarters import Headquarters
 from tests.fakes.redis_office import RedisOffice
@@ -100,8 +99,9 @@ def test_a_unit_stays_with_its_claimant_until_the_database_decides(
 
 def test_a_claimant_whom_redis_forgot_gets_no_coupon_behind_a_refusal(office: RedisOffice) -> None:
     office.headquarters.campaign(arbiter="redis", stock=1)
-    _reserve(office, office.now_ms)
+    office.reserve()
     [(entry, event)] = _door(office).events("c1")
+    assert event is not None
     forgotten = read_event(_door(office).keys("c1"), entry, event)
     _door(office).unguarded.client.delete(*_door(office).unguarded.client.keys(f"{office.prefix}*"))
     assert _generations(office).rebuild("c1", "test")
@@ -250,26 +250,12 @@ def test_a_rebuild_that_takes_long_is_not_taken_for_dead(office: RedisOffice, mo
     office.assert_sound()
 
 
-def _reserve(office: RedisOffice, now_ms: int) -> None:
-    """Reserve as a process does that dies right behind it."""
-    asked = Reservation(
-        "r1",
-        "m1",
-        fingerprint=fingerprint("app"),
-        now_ms=now_ms,
-        deadline_ms=now_ms + LANDING_MS,
-        event=write_event("app"),
-    )
-    keys, generation = _door(office).keys("c1"), office.standing().generation
-    assert isinstance(_door(office).unguarded.run(scripts.reserve(keys, generation, asked)), Reserved)
-
-
 @pytest.mark.parametrize(("older_ms", "held"), [(0, {"m1": 1}), (1, {})])
 def test_a_rebuild_lands_no_reservation_out_of_a_file_of_yesterday(
     office: RedisOffice, older_ms: int, held: dict[str, int]
 ) -> None:
     office.headquarters.campaign(arbiter="redis", stock=9)
-    _reserve(office, office.now_ms - EVENT_MAX_AGE_MS - older_ms)
+    office.reserve(now_ms=office.now_ms - EVENT_MAX_AGE_MS - older_ms)
 
     assert _generations(office).rebuild("c1", "test")
 
@@ -279,7 +265,7 @@ def test_a_rebuild_lands_no_reservation_out_of_a_file_of_yesterday(
 
 def test_what_a_dead_process_reserved_waits_for_no_clock_that_was_set_back(office: RedisOffice) -> None:
     office.headquarters.campaign(arbiter="redis", stock=9)
-    _reserve(office, office.now_ms + 3_600_000)
+    office.reserve(now_ms=office.now_ms + 3_600_000)
 
     assert drain_reservations(office.services).repaired == 1
 
@@ -322,7 +308,7 @@ def test_a_redis_that_was_out_of_reach_for_a_moment_is_not_told_to_be_away_for_e
         raise StockUnreachable("no answer")
 
     with monkeypatch.context() as broken:
-        broken.setattr(_door(office).scripts, "run_all", away)
+        broken.setattr(_door(office).scripts, "run_each", away)
         drain_reservations(office.services)
     assert _state() == "down"
 

@@ -49,3 +49,14 @@ def test_campaigns_on_a_cluster_grant_what_there_is_also_when_a_node_loses_every
     for campaign in CAMPAIGNS:
         office.assert_sound(campaign)
     office.close()
+
+
+@pytest.mark.parametrize("kind", ["single", "sentinel", "cluster"])
+def test_a_server_starts_beside_a_redis_that_is_away_and_its_claims_are_busy(sqlite: Headquarters, kind: str) -> None:
+    office = RedisOffice(sqlite, Address(kind, (("127.0.0.1", 1),), service="main"))
+    sqlite.campaign(arbiter="redis", stock=5)
+
+    assert office.claim("r1")["outcome"] == "busy"
+    assert office.admission.state() == "redis_down"
+    assert compare_redis(office.services).repaired == 0
+    office.close()

@@ -14,7 +14,6 @@ from server.settings import Settings
 from tests.fakes.headquarters import Headquarters
 from tests.fakes.redis_office import RedisOffice
 from tests.fakes.redis_server import RedisServer, running
-from tests.integration.admission.test_upkeep import _reserve
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def shown(office: RedisOffice) -> str:
 def test_what_is_reserved_and_not_landed_is_shown_by_campaign(office: RedisOffice) -> None:
     office.headquarters.campaign(arbiter="redis", stock=5)
     before = shown(office)
-    _reserve(office)
+    office.reserve()
 
     assert 'pawtill_reserved{campaign="c1"} 0.0' in before
     assert 'pawtill_reserved{campaign="c1"} 1.0' in shown(office)

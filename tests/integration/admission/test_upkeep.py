@@ -17,7 +17,7 @@ from server.services.context import Context
 from server.services.grants import Wanted, grant
 from server.stock import scripts
 from server.stock.door import Door
-from server.stock.scripts import Keys, Reservation, Reserved, Why
+from server.stock.scripts import Keys, Why
 from server.stock.trouble import StockRestarted, StockTrouble
 from tests.fakes.headquarters import Headquarters
 from tests.fakes.redis_office import RedisOffice
@@ -34,30 +34,12 @@ def _client(office: RedisOffice) -> Any:
     return office.door.unguarded.client
 
 
-def _reserve(office: RedisOffice, request: str = "r1", member: str = "m1") -> str:
-    """Reserve as a process does that dies right behind it."""
-    assert office.door is not None
-    from server.services.admission.landing import fingerprint, write_event
-
-    reservation = Reservation(
-        request,
-        member,
-        fingerprint=fingerprint("app"),
-        now_ms=office.now_ms,
-        deadline_ms=office.now_ms + LANDING_MS,
-        event=write_event("app"),
-    )
-    answer = office.door.unguarded.run(scripts.reserve(_keys(office), office.standing().generation, reservation))
-    assert isinstance(answer, Reserved), answer
-    return answer.token
-
-
 # ------------------------------------------------------------------ reservations that nobody landed
 
 
 def test_a_reservation_of_a_dead_process_is_finished_after_its_deadline_and_not_before(office: RedisOffice) -> None:
     office.headquarters.campaign(arbiter="redis", stock=2)
-    _reserve(office)
+    office.reserve()
     assert office.stock() == {**office.stock(), "available": 1, "reserved": 1, "granted": 0}
 
     assert drain_reservations(office.services).repaired == 0
@@ -73,7 +55,7 @@ def test_a_reservation_of_a_dead_process_is_finished_after_its_deadline_and_not_
 
 def test_a_reservation_that_the_database_refuses_is_released(office: RedisOffice) -> None:
     office.headquarters.campaign(arbiter="redis", stock=1, tiers=["gold"])
-    _reserve(office)
+    office.reserve()
     office.headquarters.clock.pass_time(seconds=6)
 
     assert drain_reservations(office.services).repaired == 1
@@ -84,7 +66,7 @@ def test_a_reservation_that_the_database_refuses_is_released(office: RedisOffice
 
 def test_who_asks_again_for_a_reservation_that_nobody_landed_lands_it(office: RedisOffice) -> None:
     office.headquarters.campaign(arbiter="redis", stock=1)
-    _reserve(office)
+    office.reserve()
 
     assert office.claim("r1")["outcome"] == "ok"
     office.assert_sound()
@@ -92,7 +74,7 @@ def test_who_asks_again_for_a_reservation_that_nobody_landed_lands_it(office: Re
 
 def test_a_grant_that_was_never_confirmed_is_confirmed(office: RedisOffice) -> None:
     office.headquarters.campaign(arbiter="redis", stock=2)
-    token = _reserve(office)
+    token = office.reserve()
     wanted = Wanted("claim:r1", "c1", "m1", "app", reservation=token)
     office.headquarters.database.write(
         lambda conn: grant(conn, office.headquarters.context(), [wanted])  # and the process dies
@@ -108,7 +90,7 @@ def test_a_grant_that_was_never_confirmed_is_confirmed(office: RedisOffice) -> N
 
 def test_a_start_finishes_what_the_last_one_began(office: RedisOffice) -> None:
     office.headquarters.campaign(arbiter="redis", stock=2)
-    _reserve(office)
+    office.reserve()
 
     office.admission.begin()
 
@@ -179,8 +161,8 @@ def test_a_member_who_is_counted_wrong_is_found(office: RedisOffice, held: int) 
 
 def test_what_is_reserved_and_what_is_landed_and_not_closed_is_no_drift(office: RedisOffice) -> None:
     office.headquarters.campaign(arbiter="redis", stock=5)
-    _reserve(office, "r1", "m1")
-    token = _reserve(office, "r2", "m2")
+    office.reserve()
+    token = office.reserve("r2", member="m2")
     wanted = Wanted("claim:r2", "c1", "m2", "app", reservation=token)
     office.headquarters.database.write(lambda conn: grant(conn, office.headquarters.context(), [wanted]))
 
@@ -223,7 +205,7 @@ def test_a_member_who_is_refused_for_what_the_database_does_not_know_is_helped(o
 def test_a_key_that_is_gone_is_never_answered_from_and_built_anew(office: RedisOffice, part: str) -> None:
     office.headquarters.campaign(arbiter="redis", stock=3)
     office.claim("r1", member="m1")
-    _reserve(office, "r2", "m2")
+    office.reserve("r2", member="m2")
     _client(office).delete(_keys(office).key(part))
 
     assert office.claim("r3", member="m3")["outcome"] == "busy"
@@ -278,7 +260,7 @@ def _long_ago() -> Any:
 
 def test_a_rebuild_while_claims_land_counts_each_once(office: RedisOffice) -> None:
     office.headquarters.campaign(arbiter="redis", stock=9)
-    token = _reserve(office, "r1", "m1")
+    token = office.reserve()
     old = office.standing().generation
     assert office.admission.generations is not None
     office.admission.generations.rebuild("c1", "test")
@@ -413,7 +395,7 @@ def test_a_second_process_meets_the_restarted_redis_by_itself(own: tuple[RedisOf
 
 def test_the_account_of_a_campaign_on_redis_adds_up_with_what_is_reserved(office: RedisOffice) -> None:
     office.headquarters.campaign(arbiter="redis", stock=5)
-    _reserve(office)
+    office.reserve()
 
     shown = office.stock()
 

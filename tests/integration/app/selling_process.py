@@ -15,7 +15,7 @@ from app.domain.refusals import Refusal
 from app.services.opening import open_till
 from app.services.system import SystemClock, SystemIds
 from tests.fakes.head_office import Cable, FakeHeadOffice
-from tests.fakes.memory_server import CODE_KEY
+from tests.fakes.memory_world import CODE_KEY
 from tests.fakes.remote import RemoteServer
 from tests.fakes.shop import basket
 from tests.fakes.terminal import FakeTerminal

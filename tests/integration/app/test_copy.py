@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.store import coupons, orders
 from app.store.orders import RefundRow
-from tests.fakes.memory_server import NOON
+from tests.fakes.memory_world import NOON
 from tests.fakes.shop import K1, Shop
 
 

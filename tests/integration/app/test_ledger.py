@@ -14,7 +14,7 @@ from app.domain.ledger import genesis, verifies
 from app.store import meta, projections
 from app.store.database import TillDatabase
 from app.store.ledger import Result, Stamp
-from tests.fakes.memory_server import NOON
+from tests.fakes.memory_world import NOON
 from tests.fakes.shop import K1, Shop, basket, card, cash
 from tests.fakes.terminal import Habit
 

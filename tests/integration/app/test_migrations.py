@@ -10,7 +10,7 @@ from sqlalchemy import create_engine
 
 from app.store import boot, orders
 from app.store.orders import OrderRow
-from tests.fakes.memory_server import NOON
+from tests.fakes.memory_world import NOON
 from tests.fakes.shop import K1, Shop, basket
 
 MIGRATIONS = Path(boot.__file__).parent / "migrations"

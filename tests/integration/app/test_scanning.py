@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from app.services.api import ScanKind
-from tests.fakes.memory_server import NOON
+from tests.fakes.memory_world import NOON
 from tests.fakes.shop import K1, K2, Shop
 
 

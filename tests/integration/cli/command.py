@@ -56,14 +56,14 @@ def pawtill(*arguments: object, **extra: str) -> Ended:
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def pawtill_here(*arguments: object, **extra: str) -> Ended:
-    """Run a command to its end in this process, for what does not hang on its being another one.
+def pawtill_here(*arguments: object, typed: str | None = None, **extra: str) -> Ended:
+    """Run a command to its end in this process, for what does not hang on its being another one; `typed` answers it.
 
     Starting one takes a second, nearly all of it for imports.
     """
     unset = dict.fromkeys(os.environ.keys() - environment().keys())
     with patch("server.logs.configure"):  # it sends the logs to a stream that is gone with the command
-        done = CliRunner().invoke(app, [*map(str, arguments)], env=unset | environment(**extra))
+        done = CliRunner().invoke(app, [*map(str, arguments)], env=unset | environment(**extra), input=typed)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return Ended(done.exit_code, done.stdout, done.stderr)

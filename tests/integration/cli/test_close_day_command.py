@@ -19,7 +19,8 @@ from cli.no_terminal import NoTerminal
 from cli.office import open_office
 from cli.server_process import ServerProcess
 from cli.settings import server_settings
-from cli.till_command import find_pass, join_chain
+from cli.till_command import join_chain
+from cli.till_folder import find_pass
 from server.opening import open_services
 from server.services import catalog
 from server.services.system import SystemClock, SystemIds

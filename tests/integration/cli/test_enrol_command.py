@@ -19,8 +19,8 @@ from cli.exits import Exit
 from cli.no_terminal import NoTerminal
 from cli.server_process import ServerProcess
 from cli.settings import server_settings
-from cli.till_command import find_pass, join_chain
-from cli.till_folder import TILL_FILE
+from cli.till_command import join_chain
+from cli.till_folder import TILL_FILE, find_pass
 from sync.client import ServerClient
 from sync.identity import identity_of
 from sync.trust import pinned

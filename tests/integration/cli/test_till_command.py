@@ -16,8 +16,8 @@ from app.services.secrets import Secrets, Vault
 from app.store.instance_lock import InstanceLock
 from cli.exits import Exit
 from cli.no_terminal import NoTerminal
-from cli.till_command import find_pass, join_chain
-from cli.till_folder import NoSuchPass, read_joined
+from cli.till_command import join_chain
+from cli.till_folder import NoSuchPass, find_pass, read_joined
 from tests.integration.cli.command import pawtill, pawtill_here, running
 from ui.running_till import Joined, TillPass, open_running_till
 

@@ -46,6 +46,7 @@ class World:
         issue = {"task": "b1", "campaign": "batch", "members": ["m1", "nobody"], "chunk": 1}
         hq.call("POST", "/v1/issues", issue, status=201)
         work_off(hq.services)
+        hq.call("PUT", "/v1/tills/t1/risk", {"amount": "5.00", "by": "Hana", "reason": "fair"}, status=200)
         hq.campaign("lent", stock=3)
         self.counter.lease("stock", "lent", 2)
         Counter(hq, "t2").lease("stock", "lent", 1, lease="l2")
@@ -267,6 +268,7 @@ def test_with_a_listener_nothing_is_kept(world: World) -> None:
 
 _FREE = "(SELECT id FROM coupon WHERE state = 'ISSUED' LIMIT 1)"
 
+_RISK = "'plain', 'k1', 't1', 1, 'a1', 'meg', 'known'"
 FAULTS = [
     ("account_equation", ["UPDATE account SET available = available + 1 WHERE id = 'value:m1'"]),
     ("account_equation", ["UPDATE account SET available = -1, total = total - 41 * 100 - 1 WHERE id = 'value:m1'"]),
@@ -318,6 +320,8 @@ FAULTS = [
     ("lease_transfers", ["UPDATE lease SET state = 'CLOSED'"]),
     ("lease_transfers", ["UPDATE transfer SET amount = amount - 1 WHERE lease_id IS NOT NULL"]),
     ("lease_coupons", ["DELETE FROM lease_coupon"]),
+    ("risk_spent", [f"INSERT INTO risk_use VALUES ({_RISK}, TRUE, 5)"]),
+    ("risk_bound", [f"INSERT INTO risk_use VALUES ({_RISK}, FALSE, 5)"]),
     ("coupon_home", ["UPDATE coupon SET home = 't1' WHERE state = 'USED'"]),
     ("coupon_home", ["UPDATE coupon SET home = 't9' WHERE home = 't1'"]),
     ("hold_deadline", ["UPDATE orders SET held_until_at = NULL WHERE id = 'held'"]),

@@ -353,6 +353,17 @@ def _bodies(counter: Counter) -> dict[str, dict[str, Any]]:
         ),
         "lease_close": counter.told(lease="l1", used=0),
         "coupon_return": counter.told(coupon="k1", version=2),
+        "approval": counter.told(
+            approval="a1",
+            order="o1",
+            coupon="k1",
+            campaign="c1",
+            by="meg",
+            pin_version=1,
+            reason="known",
+            max_minor=2_000,
+        ),
+        "pin_failed": counter.told(by="meg", pin_version=1, failures=1),
         "carry": carry(_earlier(counter)),
     }
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
-from importlib.resources import files
+from importlib.resources import as_file, files
 from typing import Any
 
 import pytest
 import yaml
 
 from server import metrics
+from server.jobs.report import Job, JobReport
+from server.jobs.scheduler import Scheduler
 from server.scrape import Scrape
 from tests.fakes.headquarters import Headquarters
 
@@ -122,6 +126,48 @@ def test_every_alert_says_in_both_languages_what_is_wrong_and_what_to_do() -> No
         for text in (rule["annotations"]["summary"], rule["annotations"]["description"]):
             assert re.search("[\u4e00-\u9fff]", text) and re.search("[a-z]{3}", text), rule["alert"]
     assert len({rule["alert"] for rule in rules()}) == len(rules())
+
+
+def test_every_label_that_an_alert_names_is_still_there_behind_its_expression() -> None:
+    lost = [
+        (rule["alert"], label)
+        for rule in rules()
+        for text in rule["annotations"].values()
+        for label in re.findall(r"\$labels\.(\w+)", text)
+        if label not in _grouped_by(rule["expr"])
+    ]
+
+    assert lost == []
+
+
+def test_an_alert_of_something_that_many_processes_show_is_one_alert() -> None:
+    """A number of the chain is shown by every server, under the label of each."""
+    single = [rule["alert"] for rule in rules() if not re.match(r"(sum|max|min|histogram_quantile)\b", rule["expr"])]
+
+    assert single == ["PawtillDown"]
+
+
+def _grouped_by(expression: str) -> set[str]:
+    return {label for labels in re.findall(r"by \(([^)]*)\)", expression) for label in labels.split(", ")}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool comes with Prometheus")
+def test_the_rules_say_what_they_should_to_numbers_that_go_wrong() -> None:
+    with as_file(FOLDER) as folder:
+        asked = ["promtool", "test", "rules", "prometheus-alerts.test.yml"]
+        told = subprocess.run(asked, check=False, cwd=folder, capture_output=True, text=True)
+
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_a_patrol_that_never_came_through_is_counted_as_that(headquarters: Headquarters) -> None:
+    job = Job("never_run_so_far", 3600, lambda _services: JobReport("never_run_so_far"))
+
+    Scheduler(headquarters.services, [job])
+
+    shown = metrics.registry.get_sample_value("pawtill_job_runs_total", {"job": job.name, "outcome": "done"})
+    drifts = metrics.registry.get_sample_value("pawtill_redis_rebuilds_total", {"reason": "drift"})
+    assert (shown, drifts is not None) == (0, True)
 
 
 def test_every_expression_closes_what_it_opens() -> None:

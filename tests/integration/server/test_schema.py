@@ -97,6 +97,9 @@ REFUSED = {
     "ck_shut_till_access": "UPDATE shut_till SET access = 'OPEN'",
     "ck_enrolment_code_tries": "UPDATE enrolment_code SET tries = 6",
     "uq_device_of_till": "UPDATE device SET replaced_at = NULL",
+    "ck_risk_budget_limit": "INSERT INTO risk_budget (till_id, limit_minor, changed_at) VALUES ('t1', -1, 0)",
+    "ck_risk_use_amount": "INSERT INTO risk_use (order_id, coupon_id, till_id, amount_minor, approval_id, approved_by, "
+    "reason, lost, told_at) VALUES ('o1', 'k1', 't1', 0, 'a1', 'x', '', FALSE, 0)",
     "uq_outbox_topic_key": "INSERT INTO outbox (topic, key, body, created_at, due_at, next_at) "
     "VALUES ('alert', 'a', '{}', 0, 0, 0), ('alert', 'a', '{}', 0, 0, 0)",
 }
@@ -115,6 +118,7 @@ AT_THE_BOUNDARY = (
     "UPDATE redemption SET coupon_id = 'k1', conflict = TRUE WHERE order_id = 'o2'",
     "UPDATE redemption SET coupon_id = NULL",
     "UPDATE product SET price_minor = 0, barcode = NULL",
+    "INSERT INTO risk_budget (till_id, limit_minor, changed_at) VALUES ('t1', 0, 0)",
 )
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import URL
 from app.domain.refusals import Refusal
 from app.services.ports import Offline
 from server.db.engine import Database
-from server.db.errors import DatabaseBusy
+from server.db.errors import DatabaseBusy, DatabaseTrouble
 from server.http.app import attend
 from server.services.nonces import DatabaseNonces, MemoryNonces
 from sync.client import ServerClient
@@ -325,3 +325,16 @@ def test_memory_that_is_full_refuses_rather_than_forgets() -> None:
     assert not nonces.take(Signed("k", now_s, "1"), now_s)
     later_s = now_s + 400
     assert nonces.take(Signed("k", later_s, "3"), later_s), "what is out of date by its time needs no place"
+
+
+def test_a_database_that_is_away_says_nothing_of_the_key(
+    headquarters: Headquarters, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(work: object) -> object:
+        raise DatabaseTrouble("away")
+
+    monkeypatch.setattr(headquarters.services.database, "read", away)
+
+    answer = headquarters.send(_signed(identity))
+
+    assert (answer.status_code, answer.json()["outcome"]) == (503, "busy")

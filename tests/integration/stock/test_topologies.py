@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +202,46 @@ def test_a_sentinel_leads_to_the_new_primary_which_nobody_has_looked_at(
         assert acquaintance.wants_look
         acquaintance.accept(frozenset(look(connect(address, None)).run_ids.values()))
         assert isinstance(stock.run(scripts.reserve(KEYS, 1, reservation())), Reserved)
+
+
+@pytest.fixture
+def hanging_up() -> Iterator[tuple[int, list[socket.socket]]]:
+    """Hang up on everybody; yields the port and the calls so far."""
+    calls: list[socket.socket] = []
+
+    def answer() -> None:
+        with suppress(OSError):
+            while True:
+                calls.append(listening.accept()[0])
+                calls[-1].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield listening.getsockname()[1], calls
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_a_sentinel_that_hangs_up_is_called_once_and_nobody_waits_for_it(
+    hanging_up: tuple[int, list[socket.socket]],
+) -> None:
+    port, calls = hanging_up
+    address = Address("sentinel", (("127.0.0.1", port),), service="main")
+
+    async def ask() -> None:
+        client = connect_async(address, Acquaintance())
+        try:
+            await client.ping()
+        finally:
+            await aclose(client)
+
+    with pytest.raises(redis.ConnectionError):
+        connect(address, None).ping()
+    with pytest.raises(redis.ConnectionError):
+        asyncio.run(ask())
+
+    assert len(calls) == 2
 
 
 def test_a_connection_is_made_only_to_who_was_looked_at(redis_server: RedisServer) -> None:

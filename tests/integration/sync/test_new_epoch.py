@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from app.domain.refusals import Refusal, RefusalCode
 from app.domain.tenders import Tender, TenderType
-from app.services.api import PaidOrder, PaymentPending
+from app.services.api import OpenOrder, PaidOrder, PaymentPending
 from app.services.epochs import Begun
 from app.services.ports import Offline
 from app.store import projections, rights
@@ -80,6 +81,39 @@ def test_a_restored_disk_goes_on_in_a_new_epoch_with_all_that_it_has(chain: Chai
     assert violations(chain.hq) == []
 
 
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_day_on_which_two_epochs_sold_is_not_compared_whatever_the_clock_said(
+    chain: Chain, station: Station, carried: bool
+) -> None:
+    """The clock was days ahead in the old epoch, and comes to that day in the new one."""
+    clock = chain.hq.clock
+    today = clock.at
+    clock.at += timedelta(days=3)
+    station.sell("o1")
+    station.sync()
+    copy = station.keep_a_copy()
+    station.sell("o2")
+    station.sync()
+    station.go_back_to(copy)
+    if carried:
+        clock.at += timedelta(days=1)
+        station.line.offline = True
+        station.sell("p2")
+        station.line.offline = False
+    ahead = clock.at
+    clock.at = today
+    stopped(station)
+    station.rejoin()
+    station.sync()
+
+    clock.at = ahead
+    station.sell("q1")
+    report = station.engine.run_once()
+
+    assert report.differences == ()
+    assert "sanity" not in findings(chain.hq)
+
+
 def test_a_disk_that_went_back_further_than_anybody_knew_loses_nothing_that_it_has(
     chain: Chain, station: Station
 ) -> None:
@@ -90,6 +124,25 @@ def test_a_disk_that_went_back_further_than_anybody_knew_loses_nothing_that_it_h
 
     assert chain.order("p2")["state"] == "PAID"
     assert findings(chain.hq) == {}
+
+
+def test_a_new_machine_can_read_what_it_takes_over_though_the_line_dies_behind_the_new_epoch(
+    chain: Chain, station: Station
+) -> None:
+    station.terminal.next(Habit.PAYS_IN_SILENCE)
+    station.till.checkout("o1", basket("A"))
+    station.till.pay("o1", [Tender(TenderType.CARD, 10_000)])
+    station.sync()
+    station.close()
+    station.path = station.path.with_name("new-machine.db")
+
+    station.rejoin()
+    station.line.offline = True
+    shown = station.till.checkout("o1", basket("A"))
+    paid = station.till.resolve("o1")
+
+    assert isinstance(shown, OpenOrder) and shown.state == "UNKNOWN"
+    assert isinstance(paid, PaidOrder)
 
 
 def test_nothing_is_booked_twice_where_an_answer_got_lost(chain: Chain, station: Station) -> None:
@@ -363,6 +416,35 @@ def test_a_payment_without_an_answer_comes_back_to_a_till_that_has_forgotten_it(
     assert isinstance(pending, PaymentPending)
     assert isinstance(paid, PaidOrder)
     assert (chain.order("o1")["state"], list(station.terminal.taken.values())) == ("PAID", [10_000])
+    assert violations(chain.hq) == []
+
+
+def test_what_a_payment_without_an_answer_drew_on_is_used_once_though_the_disk_is_gone(
+    chain: Chain, station: Station
+) -> None:
+    """The till named its rights when it told of the payment; the machine that hears of the money has none of them."""
+    chain.hq.call("POST", "/v1/members/m1/top-ups", {"request": "t", "amount": "300.00"}, status=200)
+    chain.hq.campaign(stock=5, per_member=5)
+    name = coupon(chain.hq)
+    station.sync()
+    station.lent("value:m1", 3_000)
+    assert not isinstance(station.till.take_home(name), Refusal)
+    station.terminal.next(Habit.PAYS_IN_SILENCE)
+    opened = station.till.checkout("o1", basket("B", member="m1", use=(name,)), stored_value_minor=1_000)
+    assert isinstance(opened, OpenOrder)
+    rest = opened.quote.payable_minor - 1_000
+    station.till.pay("o1", [Tender(TenderType.STORED_VALUE, 1_000), Tender(TenderType.CARD, rest)])
+    station.sync()
+    station.close()
+    station.path = station.path.with_name("new-machine.db")
+
+    station.rejoin()
+    paid = station.till.resolve("o1")
+    station.sync()
+
+    assert isinstance(paid, PaidOrder)
+    assert coupon_state(chain.hq, name) == "USED"
+    assert not {"double_redemption", "hold_mismatch", "overdraft"} & findings(chain.hq).keys()
     assert violations(chain.hq) == []
 
 

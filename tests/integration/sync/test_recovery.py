@@ -396,3 +396,13 @@ def test_the_look_at_night_is_content_with_a_sound_ledger(chain: Chain, station:
     mend(station, None)
 
     assert station.till.database.check_everything() == ""
+
+
+def test_what_was_saved_can_be_read_though_the_line_dies_behind_the_new_epoch(chain: Chain, station: Station) -> None:
+    flip_a_sale(station, b'"order":"o5"')
+    station.line.plan(Fault.NONE, Fault.NONE, Fault.NONE, Fault.LOSE_REQUEST)
+
+    mend(station, None)
+    station.line.offline = True
+
+    assert station.till.receipt("o6") is not None

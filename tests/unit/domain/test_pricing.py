@@ -10,6 +10,7 @@ from app.domain.benefits import AmountOff, BuyXGetY, FixedPrice, PercentOff, Tie
 from app.domain.facts import CardFacts, MemberFacts, PromotionFacts
 from app.domain.pricing import effective_member_id, evaluation_key
 from app.domain.refusals import Refusal, RefusalCode, refuse
+from app.domain.risk import RiskRoom
 from app.domain.rules import Kind, Rule, Scope, Selection
 from tests.unit.domain.shop import NOW, code, coupon, line, lines, nets, off, promotion, quoted
 
@@ -235,6 +236,30 @@ def test_a_promotion_over_its_budget_is_skipped() -> None:
         RefusalCode.BUDGET_SPENT
     )
     assert quoted(lines(1000), promotions=[promotion(budget_left_minor=500)]).skipped == {}
+
+
+# ---- coupons without a right
+
+
+@pytest.mark.parametrize(("each_minor", "used"), [(1000, ("k1",)), (999, ())])
+def test_a_coupon_at_a_risk_may_take_off_what_its_campaign_lets_one_take(
+    each_minor: int, used: tuple[str, ...]
+) -> None:
+    quote = quoted(lines(10_000), coupon("k1", off(1000), risk=RiskRoom(each_minor, left_minor=9_000)))
+
+    assert quote.used == used
+    if not used:
+        assert code(quote.refused["k1"]) is RefusalCode.RISK_LIMIT
+
+
+def test_coupons_at_a_risk_draw_on_one_budget_and_others_draw_nothing() -> None:
+    room = RiskRoom(2_000, left_minor=1_999)
+    risked = [coupon(id_, off(1000, group=id_), risk=room) for id_ in ("k1", "k2")]
+
+    quote = quoted(lines(10_000), coupon("k0", off(1500, group="k0")), *risked)
+
+    assert quote.used == ("k0", "k1")
+    assert code(quote.refused["k2"]) is RefusalCode.RISK_SPENT
 
 
 # ---- who is refused leaves no trace

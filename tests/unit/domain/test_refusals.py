@@ -9,7 +9,8 @@ unknown_code unreadable_code forged_code not_started expired revoked campaign_pa
 wrong_store wrong_member wrong_tier wrong_time below_minimum nothing_eligible not_stackable already_claimed
 limit_reached out_of_stock budget_spent not_first_order needs_member busy invalid_quantity invalid_amount
 insufficient_balance insufficient_uses needs_online leased_elsewhere illegal_transition not_allowed needs_approval
-not_refundable payment_mismatch rate_limited invalid_campaign duplicate_mismatch
+not_refundable payment_mismatch rate_limited invalid_campaign duplicate_mismatch risk_spent risk_limit wrong_pin
+pin_locked
 """
 
 

@@ -12,8 +12,9 @@ NOTHING = Rights(frozenset(), {})
 
 def test_accounts_are_named_by_kind_and_owner() -> None:
     named = [rights.stock_id("c1"), rights.budget_id("c1"), rights.value_id("m1"), rights.uses_id("p1")]
+    named.append(rights.risk_id("t1"))
 
-    assert named == ["stock:c1", "budget:c1", "value:m1", "uses:p1"]
+    assert named == ["stock:c1", "budget:c1", "value:m1", "uses:p1", "risk:t1"]
 
 
 def test_an_order_draws_on_its_coupons_budgets_card_uses_and_stored_value() -> None:

@@ -118,7 +118,18 @@ def test_no_words_are_kept_for_a_refusal_that_does_not_exist() -> None:
 
 def test_a_sentence_is_named_by_exactly_the_facts_that_it_fills_in() -> None:
     # A named fact that is not filled in is a condition without which the sentence would be wrong.
-    conditions = {"first_order", "whole", "tender", "best", "card", "order", "lines", "event", "max_terminal_tenders"}
+    conditions = {
+        "first_order",
+        "whole",
+        "tender",
+        "best",
+        "card",
+        "order",
+        "lines",
+        "event",
+        "max_terminal_tenders",
+        "online",
+    }
     wrong = []
     for key, text in load("en").items():
         if not key.startswith("refusal."):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from app.domain.ledger import Entry
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
@@ -73,8 +73,17 @@ def begin_epoch(conn: Connection, context: Context, asked: Asked) -> EnrolAnswer
         epoch=known.epoch,
         tail=max((left.tail_seq, _hex(left.tail_hash)), (left.known_seq, _hex(left.known_hash))),
         forked=left.from_state != "OK",
+        booked_until_ms=_booked_until_ms(conn, asked.till_id),
         pending=_pending(conn, asked.till_id),
     )
+
+
+def _booked_until_ms(conn: Connection, till_id: str) -> int:
+    """Return the last moment of what the books hold of a till, by its own clock, which may have been days ahead."""
+    orders, refund = schema.orders, schema.refund
+    sold = conn.execute(select(func.max(orders.c.sold_at)).where(orders.c.till_id == till_id)).scalar_one()
+    paid = conn.execute(select(func.max(refund.c.paid_at)).where(refund.c.till_id == till_id)).scalar_one()
+    return max((round(each.timestamp() * 1000) for each in (sold, paid) if each is not None), default=0)
 
 
 def _hex(digest: bytes | None) -> str:
@@ -149,14 +158,14 @@ def _pending(conn: Connection, till_id: str) -> list[PendingOrder]:
         .where(orders.c.till_id == till_id, orders.c.state.in_(waiting))
         .order_by(orders.c.id)
     ).all()
-    told = _payments(conn, till_id) if rows else {}
+    told = told_payments(conn, till_id) if rows else {}
     return [
         PendingOrder(order=row.id, attempt=row.attempt, state=row.state, told=told.get((row.id, row.attempt)))
         for row in rows
     ]
 
 
-def _payments(conn: Connection, till_id: str) -> dict[tuple[str, int], dict[str, Any]]:
+def told_payments(conn: Connection, till_id: str) -> dict[tuple[str, int], dict[str, Any]]:
     """Return what the till told of payments without an answer, by order and attempt."""
     entry = schema.ledger_entry
     rows = conn.execute(
