@@ -1,9 +1,10 @@
 """Sell one campaign's units to more callers than there are, in every way that shops do it, side by side.
 
 One PostgreSQL (durable: fsync on), one machine, one run. Before each round every rival gets a fresh copy of the same
-database, in which 20,000 coupons of the campaign are out, and a server process of its own on uvicorn; a load process
-of 256 callers, each waiting for its answer, claims until all were answered or time is up. Rivals (`rivals.py`): row
-lock and COUNT, optimistic versions with retries, conditional UPDATE, and a no-op as the ceiling of HTTP with this load.
+database, in which 20,000 coupons of the campaign are out, and two server processes of its own on uvicorn; a load
+process of 1,024 callers, each waiting for its answer, claims until all were answered or time is up. Rivals
+(`rivals.py`): row lock and COUNT, optimistic versions with retries, conditional UPDATE, and a no-op as the ceiling of
+HTTP with this load.
 Pawtill is the whole server: keys, eligibility, Redis, landing in the database, the answer after the commit.
 
 Two more baselines are Pawtill's own parts alone: bare batched Core inserts of the same rows that the claims wrote
@@ -29,7 +30,7 @@ RIVALS = (PAWTILL, *METHODS, NOOP)
 
 def run(quick: bool) -> dict[str, float]:
     """Return the ratios, and the rates and times that they are made of."""
-    plan = world.Plan(earlier=20_000, units=1_500 if quick else 6_000, callers=1_800 if quick else 7_200)
+    plan = world.Plan(earlier=20_000, units=5_000 if quick else 20_000, callers=6_000 if quick else 24_000)
     with tempfile.TemporaryDirectory(prefix="pawtill-bench-") as name:
         ground = Ground(Path(name), limit_s=3.0 if quick else 8.0)
         sales, bare = _take_turns(ground, plan, rounds=2 if quick else 5)

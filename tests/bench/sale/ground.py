@@ -25,7 +25,10 @@ from tests.bench.sale.rivals import RETRIES
 from tests.postgres import cluster
 
 PAWTILL = "pawtill"
-CALLERS = 256
+CALLERS = 1024
+"""Who wait for an answer at the same time: what makes batches, and a push to a city's members brings more."""
+PROCESSES = 2
+"""Server processes of each rival, on one port: as a chain runs them, that one may die in the middle of a sale."""
 BARE_BATCH = 200
 _LOAD_PATIENCE_S = 60
 Rows = dict[Table, list[dict[str, Any]]]
@@ -111,12 +114,13 @@ class Ground:
         if rival == PAWTILL:
             folder = self.folder / f"server{self._copies}"
             shutil.copytree(found.folder, folder)
-            with ServerProcess(folder, {**PLAIN, "PAWTILL_DATABASE_URL": text}) as server:
+            settings = {**PLAIN, "PAWTILL_DATABASE_URL": text, "PAWTILL_WORKERS": str(PROCESSES)}
+            with ServerProcess(folder, settings) as server:
                 _go_hot(server.url, found.passes)
                 yield server.url
             shutil.rmtree(folder)
             return
-        command = [sys.executable, "-m", "tests.bench.sale.rivals", rival, text]
+        command = [sys.executable, "-m", "tests.bench.sale.rivals", rival, str(PROCESSES), text]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None, "it was asked for"
             try:

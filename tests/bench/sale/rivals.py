@@ -1,6 +1,7 @@
 """Serve claims in the ways that others do it, over the same HTTP server, to the same database, writing the same rows.
 
-`python -m tests.bench.sale.rivals METHOD URL` listens on a free port of 127.0.0.1 and prints it. The methods:
+`python -m tests.bench.sale.rivals METHOD PROCESSES URL` listens on a free port of 127.0.0.1, prints it, and answers
+with so many processes. The methods:
 
 - `row_lock`: lock the campaign's row, COUNT what was granted, insert. What most shops start with.
 - `optimistic`: read the stock with its version, write it back where the version is still the same, else again.
@@ -14,13 +15,16 @@ for a repeat by looking it up first, none checks window, tier or daily limit: th
 import asyncio
 import hashlib
 import json
+import multiprocessing
 import os
+import signal
 import socket
 import sys
 import uuid
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from multiprocessing.sharedctypes import Synchronized
 from typing import Any
 
 import uvicorn
@@ -32,6 +36,7 @@ THREADS = 16
 RETRIES = "retries"
 Claim = dict[str, str]
 Scope = dict[str, Any]
+_fork = multiprocessing.get_context("fork")
 
 
 def row_lock(engine: Engine, claim: Claim) -> int:
@@ -141,11 +146,11 @@ def _insert(conn: Connection, claim: Claim) -> None:
 class App:
     """Answer POSTs: 201 granted, 409 not; GET tells how many tries were made beyond the first."""
 
-    def __init__(self, method: str, url: str) -> None:
+    def __init__(self, method: str, url: str, retries: "Synchronized[int]") -> None:
         self._claim = METHODS.get(method)
         self._engine = create_engine(url, pool_size=THREADS, isolation_level="READ COMMITTED")
         self._threads = ThreadPoolExecutor(THREADS)
-        self._retries = 0
+        self._retries = retries
 
     async def __call__(
         self, scope: Scope, receive: Callable[[], Awaitable[Scope]], send: Callable[[Scope], Awaitable[None]]
@@ -154,7 +159,7 @@ class App:
         if scope["type"] != "http":
             return
         if scope["method"] == "GET":
-            await _answer(send, 200, json.dumps({RETRIES: self._retries}).encode())
+            await _answer(send, 200, json.dumps({RETRIES: self._retries.value}).encode())
             return
         body = b""
         while True:
@@ -167,7 +172,8 @@ class App:
         if self._claim is not None:
             loop = asyncio.get_running_loop()
             tries = await loop.run_in_executor(self._threads, self._claim, self._engine, claim)
-            self._retries += max(tries - 1, 0)
+            with self._retries.get_lock():
+                self._retries.value += max(tries - 1, 0)
         await _answer(send, 201 if tries else 409, b'{"outcome":"ok"}' if tries else b'{"outcome":"out_of_stock"}')
 
 
@@ -177,15 +183,24 @@ async def _answer(send: Callable[[Scope], Awaitable[None]], status: int, body: b
     await send({"type": "http.response.body", "body": body})
 
 
-def main(method: str, url: str) -> None:
+def main(method: str, processes: int, url: str) -> None:
     """Serve until told to stop; the settings of the HTTP server are those of Pawtill's own."""
+    retries = _fork.Value("l", 0)
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
+        children = [_fork.Process(target=_serve, args=(method, url, listener, retries)) for _ in range(processes)]
+        for child in children:
+            child.start()
+        signal.signal(signal.SIGTERM, lambda _number, _frame: [child.terminate() for child in children])
         print(listener.getsockname()[1], flush=True)
-        config = uvicorn.Config(
-            App(method, url), log_config=None, access_log=False, server_header=False, lifespan="off"
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+        for child in children:
+            child.join()
+
+
+def _serve(method: str, url: str, listener: socket.socket, retries: "Synchronized[int]") -> None:
+    app = App(method, url, retries)
+    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="off")
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else os.environ["PAWTILL_DATABASE_URL"])
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else os.environ["PAWTILL_DATABASE_URL"])
