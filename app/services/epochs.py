@@ -118,7 +118,7 @@ def _record(parts: Parts, granted: NewEpoch, *, known: set[str], more: Sequence[
         missing = [fact for fact in ledger.facts(tx) if fact.entry_id not in known]
         missing += [fact for fact in more if all(fact.entry_id != each.entry_id for each in missing)]
         whole = not cut and not granted.forked and _reaches(tx, before, granted.tail)
-        since_ms = max(instant_ms(now), granted.booked_until_ms, *(_told_ms(fact) for fact in missing), 0)
+        since_ms = max(instant_ms(now), granted.booked_until_ms, *(_told_ms(fact) for fact in missing))
         meta.put(tx, epoch=granted.epoch, enrolment="", epoch_since_ms=since_ms, sent_seq=0, cursor=0)
         meta.put(tx, acked_seq=0, acked_hash="", seen_seq=0, seen_hash="")
         for each in granted.waiting:

@@ -11,6 +11,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -189,10 +190,14 @@ class Lander:
             task.add_done_callback(self._tasks.discard)
 
     def _take(self) -> "list[_Waiting]":
-        """Take a batch out of the queue; safe beside whoever adds to it."""
+        """Take a batch out of the queue; safe beside whoever adds to it, and beside another who takes."""
         # First: who comes from now on and is not taken here calls for the next.
         self._called = False
-        return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_MAX))]
+        taken: list[_Waiting] = []
+        with suppress(IndexError):
+            while len(taken) < BATCH_MAX:
+                taken.append(self._queue.popleft())
+        return taken
 
     async def _carry(self, loop: asyncio.AbstractEventLoop) -> None:
         """Carry one batch; what happens to it happens to all who wait for it, also what is no Exception."""
