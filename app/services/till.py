@@ -180,7 +180,8 @@ class Till:
         """Let an order that was checked out wait for its payment, at the price of now: HELD.
 
         One that needs rights waits already. Where the server can be reached it knows of the order and times it out as
-        any other; offline the till alone does, and holds nothing. `illegal_transition` for what is paid or off.
+        any other; offline the till alone does, and holds nothing. One whose rights have left this till since, or whose
+        hold could not be written down, is checked out anew. `illegal_transition` for what is paid or off.
         """
         with self._ordering():
             return park(self._parts, order_id)
