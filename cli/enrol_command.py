@@ -50,7 +50,7 @@ def enrol_till(data_dir: Path | None, *, till_id: str, server: str, code: str) -
     """
     read = read_code(code)
     if read is None:
-        complain(f"a code has ten letters and digits / 登记码由十个字母和数字组成: {code}")
+        complain(f"a code has fifteen letters and digits / 登记码由十五个字母和数字组成: {code}")
         return Exit.CANNOT_START
     if not may_be_plain(server):
         complain(f"{server} would be spoken to without TLS, which only this machine may: {INSECURE_ZH}")
