@@ -159,8 +159,8 @@ class Till:
         """Let an order use a coupon that this till has no right to and cannot ask about, on a manager's word.
 
         For coupons that are refused with `needs_approval` alone; each other reason is given as it is. `wrong_pin`, and
-        `pin_locked` for a while behind the fifth; `not_allowed` for one's own order, and while there is a line: then
-        the server is asked. Takes some 50 ms.
+        `pin_locked` for a while behind the fifth, and behind the tenth until there is a new PIN; `not_allowed` for
+        one's own order, and while there is a line: then the server is asked. Takes some 50 ms.
         """
         with self._ordering():
             return approving.approve_risk(self._parts, order_id, coupon_id, by=by, pin=pin, reason=reason)
