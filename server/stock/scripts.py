@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import lua
 
 T_co = TypeVar("T_co", covariant=True)
 Raw = Sequence[Any]
+Pairs = Sequence[tuple[str, str]]
 
 LIFE_MS = 90 * 24 * 3600 * 1000
 """How long a campaign's keys outlive their last use; each configuration renews it (PROTOCOL 5.2)."""
@@ -209,14 +211,14 @@ def reserve(keys: Keys, generation: int, asked: Reservation) -> "Call[Reserved |
     return Call("reserve", keys.all, args, _read_reserve)
 
 
-def confirm(keys: Keys, generation: int, *, request: str, token: str) -> "Call[End | Fault]":
-    """Close a reservation that the database granted."""
-    return Call("confirm", keys.all, (generation, request, token), _read_end)
+def confirm(keys: Keys, generation: int, reservations: Pairs) -> "Call[list[End] | Fault]":
+    """Close reservations, each (request, token), that the database granted."""
+    return Call("confirm", keys.all, (generation, *chain.from_iterable(reservations)), _read_ends)
 
 
-def release(keys: Keys, generation: int, *, request: str, token: str) -> "Call[End | Fault]":
-    """Undo a reservation that the database refused."""
-    return Call("release", keys.all, (generation, request, token), _read_end)
+def release(keys: Keys, generation: int, reservations: Pairs) -> "Call[list[End] | Fault]":
+    """Undo reservations, each (request, token), that the database refused."""
+    return Call("release", keys.all, (generation, *chain.from_iterable(reservations)), _read_ends)
 
 
 def close(keys: Keys, generation: int) -> "Call[Told | Fault]":
@@ -283,7 +285,8 @@ def sha_of(script: str) -> str:
     return hashlib.sha1(text_of(script).encode(), usedforsecurity=False).hexdigest()
 
 
-_WHY, _NO, _END, _TOLD = (frozenset(each.value for each in kind) for kind in (Why, No, End, Told))
+_WHY, _NO, _TOLD = (frozenset(each.value for each in kind) for kind in (Why, No, Told))
+_ENDS = {each.value.encode(): each for each in End}
 
 
 def _word(raw: Raw) -> str:
@@ -313,8 +316,8 @@ def _read_reserve(raw: Raw) -> Reserved | Repeated | Refused | Fault:
     return _fault(raw)
 
 
-def _read_end(raw: Raw) -> End | Fault:
-    return End(_word(raw)) if _word(raw) in _END else _fault(raw)
+def _read_ends(raw: Raw) -> list[End] | Fault:
+    return [_ENDS[how] for how in raw[2:]] if _word(raw) == "OK" else _fault(raw)
 
 
 def _read_told(raw: Raw) -> Told | Fault:

@@ -84,26 +84,30 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=strategies.data(), granted=strategies.booleans())
     def end(self, data: Any, granted: bool) -> None:
-        """Close any reservation that ever was, also twice, also under a token that is not in force any more."""
+        """Close reservations that ever were, several at once, also twice, also under a token that is in force no more.
+
+        Together they go as one after the other.
+        """
         if not self.tokens:
             return
-        request, token = data.draw(strategies.sampled_from(self.tokens))
+        closed = data.draw(strategies.lists(strategies.sampled_from(self.tokens), min_size=1, max_size=4))
         script = scripts.confirm if granted else scripts.release
-        answer = self.stock.run(script(KEYS, self.model.generation, request=request, token=token))
+        answer = self.stock.run(script(KEYS, self.model.generation, closed))
+        assert answer == [self._expect_end(request, token, granted=granted) for request, token in closed]
+
+    def _expect_end(self, request: str, token: str, *, granted: bool) -> End:
         if request not in self.model.open:
-            assert answer == End.UNKNOWN
-            return
+            return End.UNKNOWN
         member, qty, current = self.model.open[request]
         if token != current:
-            assert answer == End.WRONG_STATE
-            return
-        assert answer == End.OK
+            return End.WRONG_STATE
         del self.model.open[request]
         if granted:
             self.granted[member] = self.granted.get(member, 0) + qty
         else:
             self.model.available += qty
             self.model.held[member] -= qty
+        return End.OK
 
     @rule(member=strategies.sampled_from(MEMBERS), qty=strategies.integers(-2, 3), late=strategies.booleans())
     def other_way(self, member: str, qty: int, late: bool) -> None:
