@@ -52,12 +52,22 @@ def _names(prefix: str, campaign_id: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T_co]):
-    """Hold a script with its keys and arguments, and how to read what it answers."""
+    """Hold a script with its keys and arguments, and how to read what it answers.
+
+    Some scripts do many things at once, each with arguments of its `own`: calls that have all else in common are sent
+    as one, and each reads its part of what comes back.
+    """
 
     script: str
     keys: tuple[str, ...]
     args: tuple[str | int, ...]
     read: Callable[[Raw], T_co]
+    own: tuple[str | int, ...] = ()
+
+    def goes_with(self, other: "Call[Any]") -> bool:
+        """Tell whether the two may be sent as one."""
+        alike = (self.script, self.args) == (other.script, other.args) and self.keys == other.keys
+        return bool(self.own) and bool(other.own) and alike
 
 
 class Why(StrEnum):
@@ -198,8 +208,7 @@ class Configuration:
 
 def reserve(keys: Keys, generation: int, asked: Reservation) -> "Call[Reserved | Repeated | Refused | Fault]":
     """Reserve for a member."""
-    args = (
-        generation,
+    own = (
         asked.request,
         asked.fingerprint,
         asked.member_id,
@@ -208,7 +217,7 @@ def reserve(keys: Keys, generation: int, asked: Reservation) -> "Call[Reserved |
         asked.deadline_ms,
         asked.event,
     )
-    return Call("reserve", keys.all, args, _read_reserve)
+    return Call("reserve", keys.all, (generation,), _read_reserve, own)
 
 
 def confirm(keys: Keys, generation: int, reservations: Pairs) -> "Call[list[End] | Fault]":

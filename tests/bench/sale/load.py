@@ -14,11 +14,10 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any
 
-T = TypeVar("T")
 CREATED = 201
 _END_OF_HEAD = b"\r\n\r\n"
 _LENGTH = b"content-length: "
@@ -50,7 +49,8 @@ class Caller(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        self._transport = cast(asyncio.Transport, transport)
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
         self._ask()
 
     def data_received(self, data: bytes) -> None:
@@ -105,17 +105,7 @@ async def run(requests: Iterator[bytes], *, port: int, callers: int, limit_s: fl
     }
 
 
-def run_to_end(main: Coroutine[Any, Any, T]) -> T:
-    """Run on the loop that the servers have, where there is one for this system: half the time of Python's own."""
-    try:
-        # Imported here: it is not there on Windows.
-        import uvloop
-    except ImportError:
-        return asyncio.run(main)
-    return uvloop.run(main)
-
-
 if __name__ == "__main__":
     port, callers, limit_s, path = sys.argv[1:5]
     asked = requests_of(sys.stdin.buffer.read().splitlines(), path=path, key=os.environ["PAWTILL_BENCH_KEY"])
-    print(json.dumps(run_to_end(run(asked, port=int(port), callers=int(callers), limit_s=float(limit_s)))))
+    print(json.dumps(asyncio.run(run(asked, port=int(port), callers=int(callers), limit_s=float(limit_s)))))

@@ -66,21 +66,30 @@ class Machine(RuleBasedStateMachine):
         open_sale(self.stock, total=STOCK, limit=LIMIT)
 
     @rule(
-        request=strategies.sampled_from(REQUESTS),
-        member=strategies.sampled_from(MEMBERS),
-        qty=strategies.integers(1, 4),
+        asked=strategies.lists(
+            strategies.tuples(
+                strategies.sampled_from(REQUESTS), strategies.sampled_from(MEMBERS), strategies.integers(1, 4)
+            ),
+            min_size=1,
+            max_size=4,
+        )
     )
-    def reserve(self, request: str, member: str, qty: int) -> None:
-        expected = self.model.reserve(request, member, qty)
-        answer = self.stock.run(scripts.reserve(KEYS, self.model.generation, reservation(request, member, qty=qty)))
-        if expected == "OK":
-            assert isinstance(answer, Reserved) and answer.available == self.model.available
-            self.model.open[request] = (member, qty, answer.token)
-            self.tokens.append((request, answer.token))
-        elif expected == "DUP":
-            assert answer == Repeated(self.model.open[request][2], NOW + 5000)
-        else:
-            assert answer == Refused(No(expected))
+    def reserve(self, asked: list[tuple[str, str, int]]) -> None:
+        """Reserve for several at once, which goes as one after the other."""
+        calls = [
+            scripts.reserve(KEYS, self.model.generation, reservation(request, member, qty=qty))
+            for request, member, qty in asked
+        ]
+        for (request, member, qty), answer in zip(asked, self.stock.run_all(calls), strict=True):
+            expected = self.model.reserve(request, member, qty)
+            if expected == "OK":
+                assert isinstance(answer, Reserved) and answer.available == self.model.available
+                self.model.open[request] = (member, qty, answer.token)
+                self.tokens.append((request, answer.token))
+            elif expected == "DUP":
+                assert answer == Repeated(self.model.open[request][2], NOW + 5000)
+            else:
+                assert answer == Refused(No(expected))
 
     @rule(data=strategies.data(), granted=strategies.booleans())
     def end(self, data: Any, granted: bool) -> None:

@@ -253,9 +253,9 @@ def test_a_bad_argument_is_named_by_its_place_and_writes_nothing(
     open_sale(stock)
     before = everything(stock)
     call = scripts.reserve(KEYS, 1, reservation())
-    args = tuple(value if n == place else each for n, each in enumerate(call.args))
+    args = tuple(value if n == place else each for n, each in enumerate((*call.args, *call.own)))
 
-    raw = stock.run(replace(call, args=args, read=list))  # type: ignore[arg-type]
+    raw = stock.run(replace(call, args=args, own=(), read=list))  # type: ignore[arg-type]
 
     assert raw == [b"BAD_ARG", place + 1]
     assert everything(stock) == before
@@ -265,7 +265,52 @@ def test_a_missing_argument_is_a_bad_one(stock: BlockingStock) -> None:
     open_sale(stock)
     call = scripts.reserve(KEYS, 1, reservation())
 
-    assert stock.run(replace(call, args=call.args[:7], read=list)) == [b"BAD_ARG", 8]  # type: ignore[arg-type]
+    assert stock.run(replace(call, own=call.own[:6], read=list)) == [b"BAD_ARG", 8]  # type: ignore[arg-type]
+    assert stock.run(replace(call, own=(), read=list)) == [b"BAD_ARG", 2]  # type: ignore[arg-type]
+
+
+def test_a_bad_argument_of_one_is_said_before_anything_is_written_for_the_others(stock: BlockingStock) -> None:
+    open_sale(stock)
+    before = everything(stock)
+    call = scripts.reserve(KEYS, 1, reservation())
+    other = scripts.reserve(KEYS, 1, reservation("r2", "m2", qty=0))
+
+    raw = stock.run(replace(call, own=(*call.own, *other.own), read=list))  # type: ignore[arg-type]
+
+    assert raw == [b"BAD_ARG", 12]
+    assert everything(stock) == before
+
+
+def test_reservations_that_come_together_are_one_call_and_each_is_told_its_own(stock: BlockingStock) -> None:
+    open_sale(stock, total=2)
+    asked = [("r1", "m1"), ("r1", "m1"), ("r1", "m2"), ("r2", "m1"), ("r3", "m3"), ("r4", "m4")]
+    calls = stock.client.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"]
+
+    told = stock.run_all([scripts.reserve(KEYS, 1, reservation(*each)) for each in asked])
+
+    assert stock.client.info("commandstats")["cmdstat_evalsha"]["calls"] == calls + 1
+    first, again, reused, limited, second, sold_out = told
+    assert isinstance(first, Reserved) and isinstance(second, Reserved)
+    assert (first.available, second.available) == (1, 0)
+    assert again == Repeated(first.token, NOW + 5000)
+    assert (reused, limited, sold_out) == (Refused(No.KEY_REUSE), Refused(No.LIMIT), Refused(No.SOLD_OUT))
+    now = standing(stock, request="r3")
+    assert (now.units, now.request_count, now.member_count) == (2, 2, 2)
+    assert now.reservation == Repeated(second.token, NOW + 5000)
+
+
+def test_a_record_that_makes_no_sense_is_noticed_before_anything_is_written_for_the_others(
+    stock: BlockingStock,
+) -> None:
+    open_sale(stock, limit=3)
+    take_token(stock)
+    stock.client.hset(KEYS.key("u"), "m1", "nonsense")
+    before = everything(stock)
+
+    told = stock.run_all([scripts.reserve(KEYS, 1, reservation(*each)) for each in (("r2", "m2"), ("r3", "m1"))])
+
+    assert told == [Fault(Why.CORRUPT, "u")] * 2
+    assert everything(stock) == before
 
 
 def test_a_wrong_call_is_our_bug_and_no_answer() -> None:

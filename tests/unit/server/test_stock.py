@@ -51,7 +51,7 @@ def test_a_script_is_called_with_as_many_keys_and_arguments_as_its_head_tells(na
     }
 
     assert told_keys == set(range(1, len(MADE[name].keys) + 1))
-    repeated = {"adjust": 3, "confirm": 2, "release": 2}
+    repeated = {"adjust": 3, "confirm": 2, "release": 2, "reserve": 2}
     assert max(told_args) == repeated.get(name, len(MADE[name].args))
 
 
