@@ -465,6 +465,10 @@ def test_a_coupon_goes_through_on_a_managers_pin_while_the_line_is_down(driver: 
 
     driver.key(Key.Key_F6)
     dialog = driver.dialog(ApprovalDialog)
+    driver.scan("FOOD")
+    driver.until(lambda: bool(dialog.wrong.text()))
+    driver.window.draw()
+    assert dialog.wrong.text() == driver.window.words.text("verdict.answer_first"), "the next drawing leaves it there"
     dialog.reason.setText("老顾客")
     for pin in ("111111", "270581"):
         assert dialog.pin.displayText() == ""
