@@ -7,8 +7,9 @@ from app.services.ports import Busy, Offline
 from app.services.secrets import Vault
 from app.store.errors import StoreError
 from cli.exits import Exit, complain
+from cli.ledger_trouble import explain
 from cli.no_terminal import NoTerminal
-from cli.till_command import EXITS, go_on
+from cli.till_command import go_on
 from cli.till_folder import (
     INSECURE_ZH,
     TILL_FILE,
@@ -87,8 +88,7 @@ def _go_on(folder: Path) -> int:
                 return Exit.DAMAGED_DATA
             go_on(running)
     except StoreError as error:
-        complain(str(error))
-        return EXITS.get(error.key, Exit.UNAVAILABLE)
+        return explain(error)
     return Exit.OK
 
 
