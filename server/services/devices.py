@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select, update
 
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
-from server.db.schema import coupon, device, enrolment_code, shut_till, till
+from server.db.schema import api_key, coupon, device, enrolment_code, shut_till, till
 from server.services.context import Actor, Context
 
 OPEN, SUSPENDED, REVOKED, REPLACED = "OPEN", "SUSPENDED", "REVOKED", "REPLACED"
@@ -83,6 +83,13 @@ def access_of(conn: Connection, till_id: str) -> str:
     """Return whether headquarters lets a till speak: OPEN, SUSPENDED or REVOKED."""
     found = conn.execute(select(shut_till.c.access).where(shut_till.c.till_id == till_id)).scalar_one_or_none()
     return found or OPEN
+
+
+def may_speak() -> ColumnElement[bool]:
+    """Return the condition that a till of the query has what to speak by, a key or a pass, and is let in by it."""
+    by_key = exists().where(device.c.till_id == till.c.id, device.c.replaced_at.is_(None))
+    by_pass = exists().where(api_key.c.till_id == till.c.id, api_key.c.revoked_at.is_(None))
+    return and_(or_(by_key, by_pass), ~exists().where(shut_till.c.till_id == till.c.id))
 
 
 def _stands(conn: Connection, till_id: str) -> str | Refusal:

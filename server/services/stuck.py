@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, func, or_, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from app.domain.states import OrderState
-from server.db.schema import api_key, history, orders, till
-from server.services import exposure, findings, outbox
+from server.db.schema import history, orders, till
+from server.services import devices, exposure, findings, outbox
 from server.services.context import Context
 from server.services.exposure import Exposure
 from server.services.history import ORDER
@@ -135,8 +135,7 @@ def _tills(conn: Connection, ctx: Context, quiet: timedelta, *, pending: bool) -
         .scalar_subquery()
     )
     # A till that may not speak any more is silent by intent.
-    has_key = exists().where(api_key.c.till_id == till.c.id, api_key.c.revoked_at.is_(None))
-    asked = and_(till.c.last_seen_at <= ctx.now - quiet, has_key)
+    asked = and_(till.c.last_seen_at <= ctx.now - quiet, devices.may_speak())
     asked = and_(asked, till.c.tail_seq > till.c.acked_seq if pending else till.c.lost_at.is_(None))
     rows = conn.execute(select(till, held.label("held")).where(asked).order_by(till.c.id).limit(FOUND_MAX)).all()
     return [

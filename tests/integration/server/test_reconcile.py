@@ -15,6 +15,7 @@ from server.jobs.relay import relay
 from server.services import outbox
 from server.services.outbox import ALERT, Message, Undelivered, Waiting
 from tests.fakes.counter import Counter, bring_to, coupon, coupon_state, finding, findings, mixed_order
+from tests.fakes.enrolled import enrol_here
 from tests.fakes.headquarters import Headquarters
 
 
@@ -236,6 +237,24 @@ def test_a_till_that_was_never_heard_of_or_has_no_key_any_more_is_not_silent(
     check_tills(headquarters.services)
 
     assert findings(headquarters) == {}
+
+
+@pytest.mark.parametrize(
+    ("event", "found"), [("", {"silent_till": 1, "tail_pending": 1}), ("suspend", {}), ("revoke", {})]
+)
+def test_a_till_that_enrolled_is_missed_like_one_with_a_pass_unless_it_may_not_speak(
+    headquarters: Headquarters, counter: Counter, event: str, found: dict[str, int]
+) -> None:
+    counter.sell(counter.basket("o1", "A"))
+    counter.hello()
+    enrol_here(headquarters)
+    if event:
+        headquarters.call("POST", f"/v1/tills/t1/{event}", {"reason": "looked at"}, status=200)
+
+    headquarters.clock.pass_time(hours=24)
+    check_tills(headquarters.services)
+
+    assert findings(headquarters) == found
 
 
 @pytest.mark.parametrize(("minutes", "found"), [(29, {}), (30, {"tail_pending": 1})])
