@@ -71,7 +71,12 @@ def hello(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     message = _read(Hello, raw, actor)
     if isinstance(message, Response):
         return message
-    return _answer(services.write(lambda conn, context: sessions.hello(conn, context, message), actor))
+    answer = services.write(lambda conn, context: sessions.hello(conn, context, message), actor)
+    if isinstance(answer, Refusal):
+        return reply(answer)
+    if services.pace.is_due():
+        services.read(services.pace.count)
+    return _answer(answer.model_copy(update={"rest_s": services.pace.rest_s}))
 
 
 @router.post(PUSH_PATH, response_model=PushAnswer, responses=_RESPONSES, openapi_extra=_document(Push))
