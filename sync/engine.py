@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 
 IDLE_S = (5.0, 15.0)
 """Between two sessions while connected, drawn evenly, so that the tills of a chain do not come in step."""
-REST_MAX_S = 200
-"""The longest rest between two sessions, on average, that a server may ask for."""
 BACKOFF_MAX_S = 300.0
 FIRST_BACKOFF_S = 5.0
 STOP_WAIT_S = 10.0
@@ -315,11 +313,6 @@ class SyncEngine:
         """Begin the next session of the background loop now: something was sold, or the network came back."""
         self._wake.set()
 
-    def _rest_s(self) -> float:
-        """Return how long to rest behind a session: some seconds, or as long as a server with many tills asks for."""
-        asked_s = min(self._session.heard.rest_s, REST_MAX_S)
-        return self._rng.uniform(*IDLE_S) * max(1.0, 2 * asked_s / sum(IDLE_S))
-
     def _run(self) -> None:
         failures = 0
         while not self._stopping.is_set():
@@ -327,7 +320,7 @@ class SyncEngine:
             try:
                 self.run_once()
                 self.behind()
-                failures, delay_s = 0, self._rest_s()
+                failures, delay_s = 0, self._rng.uniform(*IDLE_S)
             except Busy as busy:
                 failures, delay_s = 0, max(busy.retry_after_s, self._rng.uniform(*IDLE_S))
             except Offline:

@@ -5,9 +5,8 @@ their place already and are empty. What an enrolled till says, and what it is an
 (`sync/signatures.py`). Leases and homes came within it: entries of new kinds, which an older server quarantines, and
 records of new kinds, which an older till passes over. So did epochs (2026-12): enrol and unknown, entries that carry
 others, answers that name what they answer. So did risks (2026-12): entries `approval` and `pin_failed`, `risks` among
-the rights of a sale, records `risk` and `staff`; and `rest_s`, which an older till passes over. An unknown version is
-refused with 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted
-(PROTOCOL 3.8).
+the rights of a sale, records `risk` and `staff`. An unknown version is refused with
+426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted (PROTOCOL 3.8).
 
 A session is `hello -> push* -> pull* -> sanity`. No status code may delete or skip an entry: only `acked`, which names
 a prefix by number and hash, moves a till's cursor, and the server's cursor is the authority in every session.
@@ -131,7 +130,6 @@ class HelloAnswer(Answer):
     head: int
     to: str = ""  # which greeting it answers (`Hello.name`), "" where an older server does not say
     contact: int = 0  # counts the greetings of this till; told back, it proves who was alive behind it
-    rest_s: int = 0  # how long to rest between two sessions, on average; 0 = as the till sees fit
     directives: list[dict[str, Any]] = []
 
 

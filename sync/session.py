@@ -10,13 +10,9 @@ from sync.client import ServerClient
 
 @dataclass(slots=True)
 class Heard:
-    """Remember of the last greeting that was answered in this run of the program its number, 0 = none was.
-
-    `rest_s` is how long the server asked us to rest between two sessions, 0 = it did not.
-    """
+    """Remember the number of the last greeting that was answered in this run of the program, 0 = none was."""
 
     contact: int = 0
-    rest_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,12 +71,7 @@ def hello(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     message = _read(Hello, raw, actor)
     if isinstance(message, Response):
         return message
-    answer = services.write(lambda conn, context: sessions.hello(conn, context, message), actor)
-    if isinstance(answer, Refusal):
-        return reply(answer)
-    if services.pace.is_due():
-        services.read(services.pace.count)
-    return _answer(answer.model_copy(update={"rest_s": services.pace.rest_s}))
+    return _answer(services.write(lambda conn, context: sessions.hello(conn, context, message), actor))
 
 
 @router.post(PUSH_PATH, response_model=PushAnswer, responses=_RESPONSES, openapi_extra=_document(Push))

@@ -15,8 +15,8 @@ from server.db.schema import coupon_recall, till
 from server.services import feed, feed_records
 from server.services.context import Context
 
-ANSWERS_FOR = timedelta(minutes=2)
-"""A till that was heard of so lately is connected: it syncs every 5 to 15 s, every 75 s where there are 10,000."""
+ANSWERS_FOR = timedelta(minutes=1)
+"""A till that was heard of so lately is connected: it syncs every 5 to 15 s."""
 RETRY_S = 20
 
 

@@ -47,7 +47,6 @@ class FakeServer(httpx.BaseTransport):
         self.state = "OK"
         self.incarnation = 1
         self.now_ms = 0
-        self.rest_s = 0
         self.feed: dict[tuple[str, str], FeedRecord] = {}
         self.head = 0
         self.differences: list[dict[str, Any]] = []
@@ -108,7 +107,6 @@ class FakeServer(httpx.BaseTransport):
                     "now_ms": self.now_ms,
                     "schema_accept": (1, 1),
                     "head": self.head,
-                    "rest_s": self.rest_s,
                 }
             )
         )

@@ -164,7 +164,7 @@ def test_where_the_till_does_not_answer_nobody_is_told_to_wait(
     if why != "never heard of":
         counter.hello()
     if why == "silent":
-        headquarters.clock.pass_time(seconds=121)
+        headquarters.clock.pass_time(seconds=61)
     if why == "lost":
         headquarters.call("POST", "/v1/tills/t1/strand", {"reason": "stolen"}, status=200)
 

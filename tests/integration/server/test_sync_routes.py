@@ -11,7 +11,6 @@ import pytest
 
 from app.domain.basket import MAX_LINES
 from app.domain.money import MAX_MINOR
-from server.services import pace
 from sync.protocol import HELLO_PATH, PULL_PATH, PUSH_PATH, SANITY_PATH
 from tests.fakes.counter import (
     Counter,
@@ -120,26 +119,6 @@ def test_hello_tells_what_the_server_holds(headquarters: Headquarters, counter: 
     assert answer["now_ms"] == round(headquarters.clock.at.timestamp() * 1000)
     assert answer["schema_accept"] == [1, 1]
     assert answer["head"] > 0
-
-
-def test_many_tills_are_told_to_come_less_often(
-    headquarters: Headquarters, counter: Counter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pace, "SESSIONS_PER_S", 0.05)
-    monkeypatch.setattr(pace, "COUNTED_EVERY", 2)
-    rests = [counter.hello()["rest_s"]]
-    others = [Counter(headquarters, f"t{number}") for number in (2, 3, 4)]
-    rests += [others[0].hello()["rest_s"] for _ in range(2)]
-    headquarters.call("POST", "/v1/tills/t3/suspend", {"reason": "looked at"}, status=200)
-    headquarters.call("POST", "/v1/tills/t4/strand", {"reason": "stolen"}, status=200)
-
-    rests += [counter.hello()["rest_s"] for _ in range(2)]
-
-    assert rests == [20, 20, 80, 80, 40]
-
-
-def test_a_few_tills_come_as_they_like(counter: Counter) -> None:
-    assert counter.hello()["rest_s"] == 0
 
 
 def test_a_tail_is_announced_only_by_a_till_that_knows_the_one_before(counter: Counter) -> None:

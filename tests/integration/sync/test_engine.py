@@ -61,22 +61,6 @@ def test_the_loop_begins_at_once_and_rests_some_seconds_after_each_session(
     assert wait.woken_already == [False, False]
 
 
-@pytest.mark.parametrize(("asked_s", "least", "most"), [(9, 5, 15), (40, 20, 60), (10**6, 100, 300), (-5, 5, 15)])
-def test_the_loop_rests_as_long_as_a_server_with_many_tills_asks_for(
-    rig: Rig, loop: tuple[SyncEngine, HandWait], asked_s: int, least: float, most: float
-) -> None:
-    engine, wait = loop
-    rig.server.rest_s = asked_s
-
-    engine.start()
-    rests = [wait.next()]
-    for _ in range(5):
-        engine.wake()
-        rests.append(wait.next())
-
-    assert all(least <= rest <= most for rest in rests) and max(rests) - min(rests) > (most - least) / 10
-
-
 def test_what_is_to_be_done_behind_a_session_is_done_behind_each_that_succeeded(
     rig: Rig, loop: tuple[SyncEngine, HandWait]
 ) -> None:
