@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, exists, insert, or_, select, update
 
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
 from server.db.schema import api_key, coupon, device, enrolment_code, shut_till, till
@@ -85,11 +85,16 @@ def access_of(conn: Connection, till_id: str) -> str:
     return found or OPEN
 
 
-def may_speak() -> ColumnElement[bool]:
-    """Return the condition that a till of the query has what to speak by, a key or a pass, and is let in by it."""
+def has_key() -> ColumnElement[bool]:
+    """Return the condition that a till of the query has what to speak by, a key or a pass, let in by it or not."""
     by_key = exists().where(device.c.till_id == till.c.id, device.c.replaced_at.is_(None))
     by_pass = exists().where(api_key.c.till_id == till.c.id, api_key.c.revoked_at.is_(None))
-    return and_(or_(by_key, by_pass), ~exists().where(shut_till.c.till_id == till.c.id))
+    return or_(by_key, by_pass)
+
+
+def is_shut() -> ColumnElement[bool]:
+    """Return the condition that headquarters has suspended or revoked a till of the query."""
+    return exists().where(shut_till.c.till_id == till.c.id)
 
 
 def _stands(conn: Connection, till_id: str) -> str | Refusal:

@@ -35,7 +35,7 @@ def share(conn: Connection, ctx: Context, found: Account, *, stores: Collection[
 
 def _tills(conn: Connection, wanting: ColumnElement[bool]) -> int:
     """Count the tills that are in use: neither lost, nor stopped, nor without a key, nor shut."""
-    in_use = (till.c.state == "OK", till.c.lost_at.is_(None), devices.may_speak())
+    in_use = (till.c.state == "OK", till.c.lost_at.is_(None), devices.has_key(), ~devices.is_shut())
     return conn.execute(select(func.count()).select_from(till).where(wanting, *in_use)).scalar_one()
 
 
