@@ -51,7 +51,7 @@ class HomesHere:
 
 @dataclass(frozen=True, slots=True)
 class RiskHere:
-    """Show the till's risk budget: what is left of it here, and what is spent, the held part of open orders included."""
+    """Show the till's risk budget: what is left of it here, and what is spent or held by open orders."""
 
     limit_minor: int
     left_minor: int
