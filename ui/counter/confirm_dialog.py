@@ -46,8 +46,6 @@ class ConfirmDialog(QDialog):
         whole.addWidget(self.text)
         whole.addSpacing(12)
         whole.addLayout(buttons)
-        # A layout gives wrapped text the height of another width; what it says must be seen whole.
+        # Text that may take any width is given the height of another one, and is cut.
         self.text.setFixedWidth(TEXT_PX)
-        self.text.ensurePolished()
-        self.text.setMinimumHeight(self.text.heightForWidth(TEXT_PX))
         self.no.setFocus()

@@ -76,7 +76,7 @@ class RightsPresenter:
     def ask(self) -> None:
         """Ask whether to close the day, with what it gives back now; says why it cannot be closed."""
         state = self.state
-        if state.busy or state.asked or state.view is None:
+        if state.busy or state.view is None:
             return
         if self._basket_waits():
             self._put(replace(state, verdict=not_done("rights.basket_first")))
@@ -114,7 +114,7 @@ class RightsPresenter:
         def read(view: RightsView) -> None:
             self._reading = False
             state = replace(self.state, view=view)
-            if asked and turn == self._turn and not (state.busy or state.asked):
+            if asked and turn == self._turn and not state.busy:
                 state = replace(state, asked=True, verdict=None)
             self._put(state)
 

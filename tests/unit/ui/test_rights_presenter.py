@@ -147,6 +147,21 @@ def test_a_question_whose_page_was_left_is_not_put() -> None:
     assert left and not page.rights.state.asked
 
 
+def test_a_second_press_puts_no_second_question_once_the_first_is_answered() -> None:
+    jobs = Later()
+    page = Page(jobs)
+    page.rights.begin()
+    jobs.hold_aside = True
+    page.rights.ask()
+    page.rights.ask()
+
+    jobs.held.pop(0)()
+    page.rights.close_day()
+    jobs.held.pop(0)()
+
+    assert page.rights.state.busy and not page.rights.state.asked
+
+
 # ------------------------------------------------------------------ closing
 
 
@@ -169,6 +184,9 @@ def test_pressed_twice_it_is_done_once() -> None:
     page.close()
     assert page.rights.state.busy and not page.rights.leave()
     page.rights.close_day()
+    page.online = False
+    page.rights.ask()
+    assert page.says() == (Tone.WAITING, "rights.step_telling")
 
     jobs.release()
 
