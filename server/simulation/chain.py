@@ -126,11 +126,16 @@ class Chain:
         self.trace.add(f"{self.timeline.now_ms} {who} {what} {how} {detail}".rstrip())
 
     def _heard(self, request: httpx.Request, answer: httpx.Response) -> None:
-        """Count what the server said to a push."""
+        """Count what the server said to a push, and while it waits for what a backup lacks."""
         if request.url.path == protocol.PUSH_PATH and answer.is_success:
             told = answer.json()
             self.seen.update(f"push: {row['result']} {row['code']}".rstrip() for row in told["results"])
             self.seen[f"push: {told['error']}"] += bool(told["error"])
+        elif request.url.path == protocol.ADOPT_PATH and answer.is_success:
+            told = answer.json()
+            self.seen["adopt: taken over"] += told["leases"] + told["homes"]
+        elif answer.status_code == 503 and b'"restoring"' in answer.content:
+            self.seen["refused: restoring"] += 1
 
     def till(self, number: int) -> TillMachine:
         """Return one of the tills."""

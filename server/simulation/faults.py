@@ -6,11 +6,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from server.simulation.chain import Chain
+from server.simulation.checking import told_as_done
 from server.simulation.disk import AFTER, BEFORE
 from server.simulation.duty import REBOOT_MS, OnDuty
 from server.simulation.machines import TillMachine
 from server.simulation.office import Office
 from server.simulation.plan import DAY_MS, LONGEST_CUT_MS, SHORTEST_CUT_MS, Event
+from server.simulation.truth import SetBack
 
 SKEW_MAX_MS = 9 * DAY_MS
 ASK_AGAIN_MS = 60_000
@@ -87,6 +89,31 @@ class Faults:
         self._cut(part, silent_ms)
         self.chain.timeline.after(rng.randint(0, silent_ms), lambda: self.office.strand(part))
         self.chain.timeline.after(silent_ms + rng.randint(0, 600_000), lambda: self.office.found(part))
+
+    # -------------------------------------------------------------- the server's backup
+
+    def _set_back(self, rng: random.Random, _part: TillMachine) -> str | None:
+        """Back the server's database up, and lose it some time later: the backup is put back, and that is said."""
+        chain = self.chain
+        if not chain.server.on:
+            return " not made"
+        self._images += 1
+        image = chain.folder / f"backup-{self._images}"
+        since_ms = chain.timeline.now_ms
+        chain.server.disk.image(image)
+        chain.timeline.after(rng.randint(60_000, 3_600_000), lambda: self._server_put_back(image, since_ms))
+        return None
+
+    def _server_put_back(self, image: Path, since_ms: int) -> None:
+        chain = self.chain
+        chain.server.restart()  # What it has told until now is what is on its disk.
+        sold, refunded = chain.server.services.read(told_as_done)
+        chain.server.put_back(image)
+        chain.truth.set_back(SetBack(since_ms, chain.timeline.now_ms, sold, refunded))
+        for part in chain.tills:
+            part.synced_ms = min(part.synced_ms, since_ms)
+        self.office.set_back(since_ms)
+        chain.note("server", "server", "put back", detail=str(since_ms))
 
     # -------------------------------------------------------------- disasters
 

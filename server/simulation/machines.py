@@ -31,6 +31,7 @@ from server.scenario.clock import TillClock
 from server.scenario.crash import ProcessDied
 from server.scenario.server_part import ADDRESS
 from server.scenario.transport import Loop
+from server.services import restoring
 from server.services.admission.admission import with_admission
 from server.services.keys import KeyCache
 from server.services.services import Services
@@ -99,17 +100,19 @@ class ServerMachine(httpx.BaseTransport):
 
     def _start(self) -> None:
         self._loop = Loop()
-        services = open_services(
+        services = replace(self._open(), known_keys=KeyCache(monotonic=self._timeline.seconds))
+        self.services: Services = with_admission(services, None)
+        attend(self._app, self.services)
+        self.on = True
+
+    def _open(self) -> Services:
+        return open_services(
             self.disk.path,
             folder=self._keys,
             clock=self._timeline.clock,
             ids=self._ids,
             opened=lambda _where: SimulatedDatabase(self._store.place(self.disk)),
         )
-        services = replace(services, known_keys=KeyCache(monotonic=self._timeline.seconds))
-        self.services: Services = with_admission(services, None)
-        attend(self._app, self.services)
-        self.on = True
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request at this instant, or die over it."""
@@ -154,6 +157,18 @@ class ServerMachine(httpx.BaseTransport):
             self._end()
             self.disk.restore()
             self._start()
+
+    def put_back(self, image: Path) -> None:
+        """Put a backup of the database in place, say so as `pawtill restored` does, and start on it."""
+        self._end()
+        self.disk.fill(full=False)
+        self.disk.put_back(image)
+        services = self._open()
+        try:
+            services.write(lambda conn, ctx: restoring.begin(conn, ctx, reason="the disk broke"))
+        finally:
+            services.database.close()
+        self._start()
 
     def stop(self) -> None:
         """End it."""

@@ -35,6 +35,8 @@ AT_SERVER = {"claim": 9, "top_up": 3, "office": 5, "jobs": 6}
 FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "server_commit": 24, "server_power": 6}
 FAULTS |= {"clock": 12, "disk_full": 10}
 FAULTS |= {"strand": 5}
+SET_BACK, SET_BACKS = "set_back", 0.2
+"""The server's database is put back to a backup: how many of the seeds that may have disasters it befalls."""
 DISASTERS = {"reclaim": 40, "roll_back": 20, "new_disk": 12, "new_pass": 12, "damage": 12}
 
 
@@ -90,8 +92,17 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> P
         events.append(_event(rng, len(events), time_ms, kinds=kinds))
         while rng.random() < often:
             events.append(_event(rng, len(events), time_ms + rng.randint(0, gap_ms), kinds=faults))
+    if disasters is not False:
+        events += _set_backs(random.Random(f"set back {seed}"), len(events), time_ms)
     events.sort(key=lambda event: event.time_ms)
     return Plan(seed, chain_seed, weather, silence, push_max, tuple(events), bad)
+
+
+def _set_backs(rng: random.Random, number: int, last_ms: int) -> list[Event]:
+    """Draw by a generator of their own, so that the other seeds stay what they are without them."""
+    count = rng.choice([1, 1, 2]) if rng.random() < SET_BACKS else 0
+    kinds = {SET_BACK: 1}
+    return [_event(rng, number + n, rng.randint(last_ms // 10, last_ms), kinds=kinds) for n in range(count)]
 
 
 def _weather(rng: random.Random) -> Weather:

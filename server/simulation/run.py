@@ -101,12 +101,17 @@ class _Run:
         for part in chain.tills:
             if part.id in chain.truth.stranded:
                 self.office.found(part)
+        # What one till has not told yet may keep another from being answered, so all tell before anybody asks.
+        self._everywhere(self.cashiers.wake)
+        # After a restore a till tells first, and then that it has told all.
+        for _ in range(1 + bool(chain.truth.set_backs)):
+            self._everywhere(self.cashiers.close)
+        self.office.end_waiting()
         for request in list(self.office.top_ups):
             self.office.ask_top_up(request)
         for request in self.office.claims:
             self.office.ask_claim(request)
-        # What one till has not told yet may keep another from being answered, so all tell before anybody asks.
-        for step in (self.cashiers.wake, self.cashiers.close, self.cashiers.finish, self.cashiers.give_back):
+        for step in (self.cashiers.finish, self.cashiers.give_back):
             self._everywhere(step)
         for _ in range(2):
             timeline.after(HOUR_MS, self.office.jobs)
