@@ -6,7 +6,8 @@ their place already and are empty. What an enrolled till says, and what it is an
 records of new kinds, which an older till passes over. So did epochs (2026-12): enrol and unknown, entries that carry
 others, answers that name what they answer, and pushes that name whom they are for. So did risks (2026-12): entries
 `approval` and `pin_failed`, `risks` among the rights of a sale, records `risk` and `staff`. An unknown version is
-refused with 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted (PROTOCOL 3.8).
+refused with 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted
+(PROTOCOL 3.8).
 
 A session is `hello -> push* -> pull* -> sanity`. No status code may delete or skip an entry: only `acked`, which names
 a prefix by number and hash, moves a till's cursor, and the server's cursor is the authority in every session.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from server.simulation.chain import Chain
 from server.simulation.checking import told_as_done
+from server.simulation.counters import Counters
 from server.simulation.disk import AFTER, BEFORE
 from server.simulation.duty import REBOOT_MS, OnDuty
 from server.simulation.machines import TillMachine
@@ -89,6 +90,37 @@ class Faults:
         self._cut(part, silent_ms)
         self.chain.timeline.after(rng.randint(0, silent_ms), lambda: self.office.strand(part))
         self.chain.timeline.after(silent_ms + rng.randint(0, 600_000), lambda: self.office.found(part))
+
+    # -------------------------------------------------------------- Redis
+
+    def _redis_emptied(self, _rng: random.Random, _part: TillMachine) -> None:
+        self._counters.forget()
+
+    def _redis_older(self, rng: random.Random, _part: TillMachine) -> None:
+        """Copy what Redis has, and let another process come back with that some time later."""
+        self._counters.keep()
+        self.chain.timeline.after(rng.randint(1_000, 600_000), self._counters.go_back)
+
+    def _redis_killed(self, rng: random.Random, _part: TillMachine) -> None:
+        self._counters.die(lose_all=rng.random() < 0.5)
+        self.chain.timeline.after(rng.randint(1_000, 60_000), self._counters.start)
+
+    def _redis_between(self, rng: random.Random, _part: TillMachine) -> str:
+        """Let Redis or the server die when the next claim is admitted, before it lands."""
+        who = self._counters.arm(rng)
+        self.chain.timeline.after(rng.randint(60_000, 600_000), self._counters.start)
+        return f" {who}"
+
+    def _redis_switch(self, rng: random.Random, _part: TillMachine) -> str:
+        campaigns = [each.id for each in self.chain.table.campaign if each.rule.get("kind") != "automatic"]
+        arbiter = rng.choice(["redis", "database"])
+        self.office.switch(rng.choice(campaigns), arbiter)
+        return f" {arbiter}"
+
+    @property
+    def _counters(self) -> Counters:
+        assert self.chain.server.counters is not None, "the plan has campaigns on Redis"
+        return self.chain.server.counters
 
     # -------------------------------------------------------------- the server's backup
 

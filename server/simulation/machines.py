@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,10 +33,12 @@ from server.scenario.crash import ProcessDied
 from server.scenario.server_part import ADDRESS
 from server.scenario.transport import Loop
 from server.services import restoring
+from server.services.admission import admission
 from server.services.admission.admission import with_admission
 from server.services.keys import KeyCache
-from server.services.services import Services
+from server.services.services import Services, no_probe
 from server.simulation.call import Call
+from server.simulation.counters import Counters
 from server.simulation.disk import Disk
 from server.simulation.network import Line
 from server.simulation.patching import patched
@@ -47,6 +50,7 @@ from sync.enrol import recover, rejoin
 from sync.head_office import ServerHeadOffice
 
 T = TypeVar("T")
+SOON_MS = 5
 SERVER_FILE, TILL_FILE = "server.db", "till.db"
 
 
@@ -87,12 +91,42 @@ class SimulatedDatabase(Database):
         return run_now(self, run)
 
 
+def begin(services: Services) -> None:
+    """Look at Redis, as a server does that starts."""
+    assert services.admission is not None, "a server admits claims"
+    services.admission.begin()
+
+
+class Later:
+    """Stand for the executor of the server's own background work: the timeline's turn comes, never a thread's."""
+
+    def __init__(self, soon: Callable[[Callable[[], object]], None]) -> None:
+        self._soon = soon
+
+    def submit(self, work: Callable[..., object], *args: object) -> None:
+        """Do it a moment later."""
+        self._soon(partial(work, *args))
+
+    def shutdown(self, **_how: bool) -> None:
+        """End: what waits belongs to a server that is gone."""
+
+
 class ServerMachine(httpx.BaseTransport):
     """Run the server. `on` tells whether it answers; `bugs` are what no handler of its own caught."""
 
-    def __init__(self, disk: Disk, *, timeline: Timeline, app: FastAPI, store: SimulatedStore, ids: Ids, keys: Path):
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        timeline: Timeline,
+        app: FastAPI,
+        store: SimulatedStore,
+        ids: Ids,
+        keys: Path,
+        counters: Counters | None,
+    ) -> None:
         self.disk, self._timeline, self._app, self._store = disk, timeline, app, store
-        self._ids, self._keys = ids, keys
+        self._ids, self._keys, self.counters = ids, keys, counters
         self.bugs: list[str] = []
         self.deaths = 0
         self.died: Callable[[], None] = lambda: None
@@ -101,9 +135,23 @@ class ServerMachine(httpx.BaseTransport):
     def _start(self) -> None:
         self._loop = Loop()
         services = replace(self._open(), known_keys=KeyCache(monotonic=self._timeline.seconds))
-        self.services: Services = with_admission(services, None)
+        door = None if self.counters is None else self.counters.reopen()
+        with patched(admission, "ThreadPoolExecutor", lambda *_: Later(self._soon)):
+            self.services: Services = with_admission(services, door)
         attend(self._app, self.services)
         self.on = True
+        if door is not None:
+            self.run(begin)
+
+    def _soon(self, work: Callable[[], object]) -> None:
+        """Do what the server does in the background, a moment later; nothing of a server that died meanwhile."""
+        life = self.deaths
+
+        def do() -> None:
+            if life == self.deaths:
+                self.run(lambda _: work())
+
+        self._timeline.after(SOON_MS, do)
 
     def _open(self) -> Services:
         return open_services(
@@ -112,6 +160,7 @@ class ServerMachine(httpx.BaseTransport):
             clock=self._timeline.clock,
             ids=self._ids,
             opened=lambda _where: SimulatedDatabase(self._store.place(self.disk)),
+            probe=no_probe if self.counters is None else self.counters.passed,
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

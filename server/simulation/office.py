@@ -23,6 +23,8 @@ class Office:
         self.claims: dict[str, Json] = {}
         self.top_ups: dict[str, tuple[str, str, int]] = {}
         """Requests that have no answer yet: of whom, how much in words and in minor units."""
+        self.hinted: set[str] = {each.id for each in desk.table.campaign if each.arbiter == "redis"}
+        """Campaigns that were ever on Redis: a no there may be out of date."""
         self._answers: dict[str, tuple[Json | Refusal, int]] = {}
         """What the first answer to a claim was, and when it came."""
         self._topped_up: dict[str, tuple[tuple[str, str, int], int]] = {}
@@ -81,8 +83,13 @@ class Office:
             self.truth.promise(promise, now_ms=self.desk.now_ms)
 
     def is_hint(self, request: str) -> bool:
-        """Tell whether a no to this claim may become a yes: never, where the database decides."""
-        return False
+        """Tell whether a no to this claim may become a yes: never, where the database alone decides."""
+        return self.claims[request]["campaign"] in self.hinted
+
+    def switch(self, campaign: str, arbiter: str) -> None:
+        """Let a campaign's claims be admitted by Redis, or not any more."""
+        self.hinted.add(campaign)
+        self._order("PATCH", f"/v1/campaigns/{campaign}", {"arbiter": arbiter})
 
     def _top_up(self, rng: random.Random, event: Event) -> None:
         minor = rng.choice([1000, 5000])

@@ -35,8 +35,13 @@ AT_SERVER = {"claim": 9, "top_up": 3, "office": 5, "jobs": 6}
 FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "server_commit": 24, "server_power": 6}
 FAULTS |= {"clock": 12, "disk_full": 10}
 FAULTS |= {"strand": 5}
-SET_BACK, SET_BACKS = "set_back", 0.2
+SET_BACK, SET_BACKS = "set_back", 0.3
 """The server's database is put back to a backup: how many of the seeds that may have disasters it befalls."""
+HOT = 0.1
+"""How many of the seeds have campaigns on Redis; more of their operations are claims."""
+REDIS = {"redis_emptied": 4, "redis_older": 3, "redis_killed": 3, "redis_between": 8, "redis_switch": 6, "claim": 60}
+REDIS_OFTEN = 0.12
+"""How many of these a seed has for each of its other operations."""
 DISASTERS = {"reclaim": 40, "roll_back": 20, "new_disk": 12, "new_pass": 12, "damage": 12}
 
 
@@ -70,6 +75,8 @@ class Plan:
     push_max: int | None
     events: tuple[Event, ...]
     has_disasters: bool
+    hot: bool = False
+    """Whether some campaigns are on Redis."""
 
 
 def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> Plan:
@@ -94,8 +101,13 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> P
             events.append(_event(rng, len(events), time_ms + rng.randint(0, gap_ms), kinds=faults))
     if disasters is not False:
         events += _set_backs(random.Random(f"set back {seed}"), len(events), time_ms)
+    hot = random.Random(f"redis {seed}")
+    is_hot = hot.random() < HOT
+    if is_hot:
+        count = round(REDIS_OFTEN * operations)
+        events += [_event(hot, len(events) + n, hot.randint(1_000, time_ms), kinds=REDIS) for n in range(count)]
     events.sort(key=lambda event: event.time_ms)
-    return Plan(seed, chain_seed, weather, silence, push_max, tuple(events), bad)
+    return Plan(seed, chain_seed, weather, silence, push_max, tuple(events), bad, is_hot)
 
 
 def _set_backs(rng: random.Random, number: int, last_ms: int) -> list[Event]:

@@ -68,6 +68,8 @@ class _Run:
         self._heal()
         self.watch.look()
         compare(self.chain, self.chain.server.services.read(Books))
+        if self.chain.server.counters is not None:
+            self.chain.server.counters.check(self.chain.server.services)
         hold(self.chain.server.bugs == [], "bug", self.chain.server.bugs[:3])
 
     def _do(self, event: Event) -> None:
@@ -92,6 +94,9 @@ class _Run:
         chain.server.disk.disarm()
         chain.server.disk.fill(full=False)
         chain.server.restart()
+        if chain.server.counters is not None:
+            chain.server.counters.disarm()
+            chain.server.counters.start()
         for part in chain.tills:
             part.disk.disarm()
             part.disk.fill(full=False)
@@ -107,6 +112,11 @@ class _Run:
         for _ in range(1 + bool(chain.truth.set_backs)):
             self._everywhere(self.cashiers.close)
         self.office.end_waiting()
+        if chain.server.counters is not None:
+            # What was reserved lands, what is lost or differs is built anew: twice, as a message may be on its way.
+            for _ in range(3):
+                timeline.after(HOUR_MS, self.office.jobs)
+                timeline.run()
         for request in list(self.office.top_ups):
             self.office.ask_top_up(request)
         for request in self.office.claims:
