@@ -39,7 +39,7 @@ from server.simulation.machines import (
     lay_out,
     threadless,
 )
-from server.simulation.network import Line
+from server.simulation.network import Forger, Line
 from server.simulation.patching import patched
 from server.simulation.plan import Plan
 from server.simulation.terminal import Terminal
@@ -80,7 +80,7 @@ class Chain:
         self.timeline, self.truth, self.trace = Timeline(self.table.start), Truth(), Trace()
         self.ids = ScenarioIds(self.table.title)
         self.seen: Counter[str] = Counter()
-        self.weather = replace(plan.weather)
+        self.weather, self.forger = replace(plan.weather), Forger()
         self.folder = folder
         self.server = ServerMachine(
             lay_out(ground.templates, folder / "server", name=SERVER_FILE, rng=rng),
@@ -115,6 +115,11 @@ class Chain:
         calm = random.Random(0)
         machine.line.rng = machine.terminal.rng = calm
         faults, machine.line.weather = machine.line.weather, type(self.weather)()
+        if self.plan.signed:
+            made = self.ask_office("POST", f"/v1/tills/{till_id}/enrolment-codes", {"store": store_id})
+            assert not isinstance(made, Refusal), f"{till_id} stands in a store"
+            machine.enrol(made["code"])
+            machine.line.forger = self.forger
         machine.engine.run_once()
         machine.line.weather = faults
         return machine
@@ -141,6 +146,8 @@ class Chain:
         elif request.url.path == protocol.ADOPT_PATH and answer.is_success:
             told = answer.json()
             self.seen["adopt: taken over"] += told["leases"] + told["homes"]
+        elif answer.status_code in (401, 403) and self.plan.signed:
+            self.seen[f"refused: {answer.json().get('error')}"] += 1
         elif answer.status_code == 503 and b'"restoring"' in answer.content:
             self.seen["refused: restoring"] += 1
 

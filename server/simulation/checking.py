@@ -65,6 +65,11 @@ def told_as_done(conn: Connection, _ctx: Context) -> tuple[frozenset[str], froze
     return frozenset(sold), frozenset(refunded)
 
 
+def frozen(conn: Connection, _ctx: Context) -> frozenset[str]:
+    """Return the coupons that orders hold in the books."""
+    return frozenset(conn.execute(select(schema.coupon.c.id).where(schema.coupon.c.state == "FROZEN")).scalars())
+
+
 def compare(chain: Settled, books: Books) -> None:
     """Raise Broken for the first promise that was not kept."""
     for check in checks(chain, books):
@@ -211,12 +216,17 @@ class _Comparison:
         match found.kind:
             case "no_hold":
                 return True
+            case "hold_mismatch":
+                # Its till had told that the payment had no answer, and so it was known again, without its hold.
+                return not any(found.detail["held"].values())
             case "double_redemption":
                 # Held by an order whose end it forgot: the coupon goes to this one behind that, and `coupons` looks.
                 return not self.truth.disasters
             case "home_mismatch" | "late_use":
                 # A coupon that it forgot, or held by an order when the backup was made: no till is made its home then.
-                return not self.truth.disasters
+                coupon_id = found.detail.get("coupon") or found.detail["subject"]
+                held = any(coupon_id in back.frozen for back in self.truth.set_backs)
+                return not self.truth.disasters and (held or coupon_id in self.unbacked)
             case "unknown_claim":
                 # By a rule, or of a stock, that headquarters had made since.
                 return found.detail["campaign"] in self.truth.edited

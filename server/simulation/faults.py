@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from server.simulation.chain import Chain
-from server.simulation.checking import told_as_done
+from server.simulation.checking import frozen, told_as_done
 from server.simulation.counters import Counters
 from server.simulation.disk import AFTER, BEFORE
 from server.simulation.duty import REBOOT_MS, OnDuty
@@ -25,6 +25,8 @@ class Faults:
     def __init__(self, chain: Chain, cashiers: OnDuty, office: Office) -> None:
         self.chain, self.cashiers, self.office = chain, cashiers, office
         self._images = 0
+        self._passes: dict[str, int] = {}
+        """When a till was given its pass, where it was not at the founding."""
         chain.server.died = self._server_died
 
     def strike(self, event: Event) -> None:
@@ -141,11 +143,21 @@ class Faults:
         chain.server.restart()  # What it has told until now is what is on its disk.
         sold, refunded = chain.server.services.read(told_as_done)
         chain.server.put_back(image)
-        chain.truth.set_back(SetBack(since_ms, chain.timeline.now_ms, sold, refunded))
+        held = chain.server.services.read(frozen)
+        chain.truth.set_back(SetBack(since_ms, chain.timeline.now_ms, sold, refunded, held))
         for part in chain.tills:
             part.synced_ms = min(part.synced_ms, since_ms)
         self.office.set_back(since_ms)
+        for part in chain.tills:
+            if self._passes.get(part.id, -1) >= since_ms:
+                self._give_pass(part, fresh=False)  # The server knows no pass that was made since.
         chain.note("server", "server", "put back", detail=str(since_ms))
+
+    # -------------------------------------------------------------- enrolled tills
+
+    def _suspend(self, rng: random.Random, part: TillMachine) -> None:
+        self.office.suspend(part)
+        self.chain.timeline.after(rng.randint(60_000, LONGEST_CUT_MS), lambda: self.office.resume(part))
 
     # -------------------------------------------------------------- disasters
 
@@ -199,6 +211,7 @@ class Faults:
         if token is None:
             self.chain.timeline.after(ASK_AGAIN_MS, lambda: self._with_new_pass(part, do))
             return
+        self._passes[part.id] = self.chain.timeline.now_ms
         part.cut()
         part.strand.do(lambda: do(token))
 

@@ -47,7 +47,10 @@ from server.simulation.timeline import Strand, Timeline
 from sync.client import ServerClient
 from sync.engine import SyncEngine
 from sync.enrol import recover, rejoin
+from sync.enrolling import Enrolled, enrol, new_attempt
+from sync.enrolment import read_code
 from sync.head_office import ServerHeadOffice
+from sync.identity import Identity, identity_of
 
 T = TypeVar("T")
 SOON_MS = 5
@@ -255,7 +258,8 @@ class TillMachine:
         """When the last session began that came to its end: all that happened before is at the server."""
         self.must_rejoin = False
         """Whether it came with a new pass, and has not looked yet whether its ledger is still the server's."""
-        self._key, self._code_key, self._ids, self._timeline = key, code_key, ids, timeline
+        self._key: str | Identity = key
+        self._code_key, self._ids, self._timeline = code_key, ids, timeline
         self.line, self.terminal, self.clock = line, terminal, TillClock(timeline.clock)
         self.strand: Strand = timeline.strand(till_id)
         self.app_client = ServerClient(ADDRESS, app_key, transport=line, monotonic=timeline.seconds)
@@ -287,6 +291,17 @@ class TillMachine:
         self._client = ServerClient(ADDRESS, self._key, transport=self.line, monotonic=self._timeline.seconds)
         self.engine = SyncEngine(database, self._client, clock=self.clock, rng=random.Random(0))
         return ServerHeadOffice(self._client, self.engine)
+
+    def enrol(self, code: str) -> None:
+        """Make a key and let it be known by a one-time code; from then on what is asked is signed by it."""
+        read = read_code(code)
+        assert read is not None, "the server made it"
+        with ServerClient(ADDRESS, None, transport=self.line, monotonic=self._timeline.seconds) as client:
+            enrolled = enrol(client, self.id, code=read, attempt=new_attempt())
+        assert isinstance(enrolled, Enrolled) and enrolled.secrets.device is not None, enrolled
+        self._key = identity_of(enrolled.secrets.device, self.clock)
+        self.stop()
+        self.till = self._start()
 
     def is_running(self) -> bool:
         """Tell whether it is on; it may have died meanwhile."""

@@ -174,6 +174,15 @@ class Office:
         answer = self._order("POST", f"/v1/tills/{part.id}/found", {"reason": "it speaks"})
         self.desk.note("office", "found", "no answer" if answer is None else "ok")
 
+    def suspend(self, part: Part) -> None:
+        """Let a till speak no more until it is resumed."""
+        answer = self._order("POST", f"/v1/tills/{part.id}/suspend", {"reason": "a test"})
+        self.desk.note("office", "suspend", "no answer" if answer is None else "ok")
+
+    def resume(self, part: Part) -> None:
+        """Let a till speak again."""
+        self._order("POST", f"/v1/tills/{part.id}/resume", None)
+
     def end_waiting(self) -> None:
         """Wait no longer, after a restore, for tills whose ledger is not the server's: they will never tell."""
         told = self._order("GET", "/v1/restore", None)

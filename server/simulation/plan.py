@@ -40,6 +40,8 @@ SET_BACK, SET_BACKS = "set_back", 0.3
 HOT = 0.1
 """How many of the seeds have campaigns on Redis; more of their operations are claims."""
 REDIS = {"redis_emptied": 4, "redis_older": 3, "redis_killed": 3, "redis_between": 8, "redis_switch": 6, "claim": 60}
+SIGNED, SUSPENSIONS = 0.08, 4
+"""How many of the seeds without disasters have enrolled tills, and how often one is suspended in them."""
 REDIS_OFTEN = 0.12
 """How many of these a seed has for each of its other operations."""
 DISASTERS = {"reclaim": 40, "roll_back": 20, "new_disk": 12, "new_pass": 12, "damage": 12}
@@ -77,6 +79,8 @@ class Plan:
     has_disasters: bool
     hot: bool = False
     """Whether some campaigns are on Redis."""
+    signed: bool = False
+    """Whether the tills are enrolled, sign what they ask, and believe nothing that is not signed for them."""
 
 
 def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> Plan:
@@ -106,8 +110,15 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> P
     if is_hot:
         count = round(REDIS_OFTEN * operations)
         events += [_event(hot, len(events) + n, hot.randint(1_000, time_ms), kinds=REDIS) for n in range(count)]
+    signed = random.Random(f"signed {seed}")
+    is_signed = not bad and signed.random() < SIGNED
+    if is_signed:
+        kinds = {"suspend": 1}
+        events += [
+            _event(signed, len(events) + n, signed.randint(1_000, time_ms), kinds=kinds) for n in range(SUSPENSIONS)
+        ]
     events.sort(key=lambda event: event.time_ms)
-    return Plan(seed, chain_seed, weather, silence, push_max, tuple(events), bad, is_hot)
+    return Plan(seed, chain_seed, weather, silence, push_max, tuple(events), bad, is_hot, is_signed)
 
 
 def _set_backs(rng: random.Random, number: int, last_ms: int) -> list[Event]:

@@ -82,13 +82,15 @@ class Disaster:
 class SetBack:
     """Remember that the server was put back at `at_ms` to what it was at `since_ms`.
 
-    `sold` and `refunded` are what its books had told as done until then: they must tell it again.
+    `sold` and `refunded` are what its books had told as done until then: they must tell it again. `frozen` are the
+    coupons that orders held when the backup was made.
     """
 
     since_ms: int
     at_ms: int
     sold: frozenset[str]
     refunded: frozenset[str]
+    frozen: frozenset[str]
 
 
 @dataclass
