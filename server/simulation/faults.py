@@ -1,7 +1,7 @@
 """Let go wrong what may: lines, power, disks, clocks; and in seeds of disasters what no line can mend."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -135,18 +135,20 @@ class Faults:
         image = chain.folder / f"backup-{self._images}"
         since_ms = chain.timeline.now_ms
         chain.server.disk.image(image)
-        chain.timeline.after(rng.randint(60_000, 3_600_000), lambda: self._server_put_back(image, since_ms))
+        told_ms = {part.id: part.synced_ms for part in chain.tills}
+        delay_ms = rng.randint(60_000, 3_600_000)
+        chain.timeline.after(delay_ms, lambda: self._server_put_back(image, since_ms, told_ms))
         return None
 
-    def _server_put_back(self, image: Path, since_ms: int) -> None:
+    def _server_put_back(self, image: Path, since_ms: int, told_ms: Mapping[str, int]) -> None:
         chain = self.chain
         chain.server.restart()  # What it has told until now is what is on its disk.
         sold, refunded = chain.server.services.read(told_as_done)
         chain.server.put_back(image)
         held = chain.server.services.read(frozen)
-        chain.truth.set_back(SetBack(since_ms, chain.timeline.now_ms, sold, refunded, held))
+        chain.truth.set_back(SetBack(since_ms, chain.timeline.now_ms, sold, refunded, held, told_ms))
         for part in chain.tills:
-            part.synced_ms = min(part.synced_ms, since_ms)
+            part.synced_ms = min(part.synced_ms, told_ms[part.id])
         self.office.set_back(since_ms)
         for part in chain.tills:
             if self._passes.get(part.id, -1) >= since_ms:

@@ -4,6 +4,7 @@ What the terminals took, they know themselves. `checking.py` holds all of it aga
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.domain.refunds import RefundLine
@@ -83,7 +84,7 @@ class SetBack:
     """Remember that the server was put back at `at_ms` to what it was at `since_ms`.
 
     `sold` and `refunded` are what its books had told as done until then: they must tell it again. `frozen` are the
-    coupons that orders held when the backup was made.
+    coupons that orders held when the backup was made. `told_ms` says up to when each till had told by then.
     """
 
     since_ms: int
@@ -91,6 +92,7 @@ class SetBack:
     sold: frozenset[str]
     refunded: frozenset[str]
     frozen: frozenset[str]
+    told_ms: Mapping[str, int]
 
 
 @dataclass
@@ -201,9 +203,9 @@ class Truth:
         for name in [name for name in self.revoked if self.revoked_ms[name] >= back.since_ms]:
             self.revoked.discard(name)
             self.perhaps_revoked.add(name)
-        for disaster in self.disasters.values():
+        for till_id, disaster in self.disasters.items():
             if disaster.since_ms is not None:
-                disaster.since_ms = min(disaster.since_ms, back.since_ms)
+                disaster.since_ms = min(disaster.since_ms, back.told_ms[till_id])
 
     def doubt(self, order_id: str) -> None:
         """Have cash on the counter, of which nobody knows whether the till noted it as too late."""
