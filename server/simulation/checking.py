@@ -222,9 +222,12 @@ class _Comparison:
             case "double_redemption":
                 # Held by an order whose end it forgot: the coupon goes to this one behind that, and `coupons` looks.
                 return True
-            case "home_mismatch" | "late_use":
-                # A coupon that it forgot, or held by an order when the backup was made: no till is made its home then.
-                coupon_id = found.detail.get("coupon") or found.detail["subject"]
+            case "home_mismatch":
+                # It forgot the coupon, or whose it had become: where it is in the end, `coupons` looks.
+                return True
+            case "late_use":
+                # Held by an order when the backup was made, so that no till became its home again.
+                coupon_id = found.detail["subject"]
                 held = any(coupon_id in back.frozen for back in self.truth.set_backs)
                 return held or coupon_id in self.unbacked
             case "unknown_claim":
