@@ -65,6 +65,11 @@ def told_as_done(conn: Connection, _ctx: Context) -> tuple[frozenset[str], froze
     return frozenset(sold), frozenset(refunded)
 
 
+def granted(conn: Connection, _ctx: Context) -> frozenset[str]:
+    """Return every coupon in the books."""
+    return frozenset(conn.execute(select(schema.coupon.c.id)).scalars())
+
+
 def frozen(conn: Connection, _ctx: Context) -> frozenset[str]:
     """Return the coupons that orders hold in the books."""
     return frozenset(conn.execute(select(schema.coupon.c.id).where(schema.coupon.c.state == "FROZEN")).scalars())
@@ -222,26 +227,20 @@ class _Comparison:
             case "double_redemption":
                 # Held by an order whose end it forgot: the coupon goes to this one behind that, and `coupons` looks.
                 return True
-            case "home_mismatch":
-                # It forgot the coupon, or whose it had become: where it is in the end, `coupons` looks.
+            case "home_mismatch" | "late_use" | "refund_mismatch":
+                # It forgot the coupon, or whose it had become, or has not heard the till yet that knows of the order:
+                # where everything is in the end, `coupons` and `refunds` look.
                 return True
-            case "late_use":
-                # Held by an order when the backup was made, so that no till became its home again.
-                coupon_id = found.detail["subject"]
-                held = any(coupon_id in back.frozen for back in self.truth.set_backs)
-                return held or coupon_id in self.unbacked
             case "unknown_claim":
                 # By a rule, or of a stock, that headquarters had made since.
                 return found.detail["campaign"] in self.truth.edited
             case "lease_mismatch":
                 return found.detail.get("lease") in self.leases_untold
-            case "refund_mismatch":
-                return bool(found.detail["why"] == "the order is not known")
             case "unknown_refund":
                 back = self.truth.refunds.get(found.detail["refund"])
                 return back is not None and back.decided_by == "server"
             case "invalid_redemption":
-                return found.detail["subject"] in self.unbacked
+                return found.detail["subject"] not in self.truth.given_at or found.detail["subject"] in self.unbacked
             case "overdraft":
                 return "lent" in found.detail or "order" in found.detail
         return False

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from server.simulation.chain import Chain
-from server.simulation.checking import frozen, told_as_done
+from server.simulation.checking import frozen, granted, told_as_done
 from server.simulation.counters import Counters
 from server.simulation.disk import AFTER, BEFORE
 from server.simulation.duty import REBOOT_MS, OnDuty
@@ -144,8 +144,12 @@ class Faults:
         chain = self.chain
         chain.server.restart()  # What it has told until now is what is on its disk.
         sold, refunded = chain.server.services.read(told_as_done)
+        known = chain.server.services.read(granted)
         chain.server.put_back(image)
         held = chain.server.services.read(frozen)
+        # Also those of which the answer got lost: tills may have copied them.
+        lost = known - chain.server.services.read(granted) - chain.truth.given_at.keys()
+        chain.truth.unbacked.update(lost)
         chain.truth.set_back(SetBack(since_ms, chain.timeline.now_ms, sold, refunded, held, told_ms))
         for part in chain.tills:
             part.synced_ms = min(part.synced_ms, told_ms[part.id])

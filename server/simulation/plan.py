@@ -35,8 +35,8 @@ AT_SERVER = {"claim": 9, "top_up": 3, "office": 5, "jobs": 6}
 FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "server_commit": 24, "server_power": 6}
 FAULTS |= {"clock": 12, "disk_full": 10}
 FAULTS |= {"strand": 5}
-SET_BACK, SET_BACKS = "set_back", 0.3
-"""The server's database is put back to a backup: how many of the seeds that may have disasters it befalls."""
+SET_BACK = "set_back"
+"""The server's database is put back to a backup."""
 HOT = 0.1
 """How many of the seeds have campaigns on Redis; more of their operations are claims."""
 REDIS = {"redis_emptied": 4, "redis_older": 3, "redis_killed": 3, "redis_between": 8, "redis_switch": 6, "claim": 60}
@@ -83,8 +83,11 @@ class Plan:
     """Whether the tills are enrolled, sign what they ask, and believe nothing that is not signed for them."""
 
 
-def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> Plan:
-    """Draw so many operations with their faults; three seeds of ten have disasters, where it is not said."""
+def draw_plan(seed: int, operations: int, *, disasters: bool | None = None, backups: bool = False) -> Plan:
+    """Draw so many operations with their faults; three seeds of ten have disasters, where it is not said.
+
+    `backups` = the server is put back to a backup once or twice.
+    """
     rng = random.Random(seed)
     chain_seed = rng.getrandbits(32)
     bad = rng.random() < 0.3 if disasters is None else disasters
@@ -103,7 +106,7 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> P
         events.append(_event(rng, len(events), time_ms, kinds=kinds))
         while rng.random() < often:
             events.append(_event(rng, len(events), time_ms + rng.randint(0, gap_ms), kinds=faults))
-    if disasters is not False:
+    if backups:
         events += _set_backs(random.Random(f"set back {seed}"), len(events), time_ms)
     hot = random.Random(f"redis {seed}")
     is_hot = hot.random() < HOT
@@ -123,7 +126,7 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> P
 
 def _set_backs(rng: random.Random, number: int, last_ms: int) -> list[Event]:
     """Draw by a generator of their own, so that the other seeds stay what they are without them."""
-    count = rng.choice([1, 1, 2]) if rng.random() < SET_BACKS else 0
+    count = rng.choice([1, 1, 2])
     kinds = {SET_BACK: 1}
     return [_event(rng, number + n, rng.randint(last_ms // 10, last_ms), kinds=kinds) for n in range(count)]
 

@@ -7,7 +7,7 @@ ENOUGH_OPERATIONS, MANY_OPERATIONS = 20_000, 100_000
 """A run of so many operations is bad where a branch is missing, of the second number also where a rare one is."""
 
 RARE = frozenset({"OVER", "illegal step told", "lost till speaks", "entries carried over", "end of a ledger lost"})
-RARE |= {"till written off", "landed for one that died"}
+RARE |= {"landed for one that died"}
 
 BRANCHES: Mapping[str, tuple[str, ...]] = {
     "request lost": ("line: request lost",),
@@ -78,10 +78,6 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "lost till speaks": ("finding: lost_till_heard",),
     "lost till found": ("found: ok",),
     "damaged ledger recovered": ("recover: cut", "recover: whole"),
-    "server put back to a backup": ("server: put back",),
-    "waits for what a backup lacks": ("refused: restoring",),
-    "rights told again": ("adopt: taken over",),
-    "till written off": ("write_off: ok",),
     "new machine": ("fault: new_disk",),
     "new pass where all is well": ("rejoin: one ledger",),
     "new epoch, something is missing": ("rejoin: cut",),
