@@ -1,16 +1,19 @@
 """Let go wrong what may: lines, power, disks, clocks; and in seeds of disasters what no line can mend."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
 from server.simulation.chain import Chain
+from server.simulation.checking import frozen, granted, told_as_done
+from server.simulation.counters import Counters
 from server.simulation.disk import AFTER, BEFORE
 from server.simulation.duty import REBOOT_MS, OnDuty
 from server.simulation.machines import TillMachine
 from server.simulation.office import Office
 from server.simulation.plan import DAY_MS, LONGEST_CUT_MS, SHORTEST_CUT_MS, Event
+from server.simulation.truth import SetBack
 
 SKEW_MAX_MS = 9 * DAY_MS
 ASK_AGAIN_MS = 60_000
@@ -22,6 +25,8 @@ class Faults:
     def __init__(self, chain: Chain, cashiers: OnDuty, office: Office) -> None:
         self.chain, self.cashiers, self.office = chain, cashiers, office
         self._images = 0
+        self._passes: dict[str, int] = {}
+        """When a till was given its pass, where it was not at the founding."""
         chain.server.died = self._server_died
 
     def strike(self, event: Event) -> None:
@@ -88,6 +93,78 @@ class Faults:
         self.chain.timeline.after(rng.randint(0, silent_ms), lambda: self.office.strand(part))
         self.chain.timeline.after(silent_ms + rng.randint(0, 600_000), lambda: self.office.found(part))
 
+    # -------------------------------------------------------------- Redis
+
+    def _redis_emptied(self, _rng: random.Random, _part: TillMachine) -> None:
+        self._counters.forget()
+
+    def _redis_older(self, rng: random.Random, _part: TillMachine) -> None:
+        """Copy what Redis has, and let another process come back with that some time later."""
+        self._counters.keep()
+        self.chain.timeline.after(rng.randint(1_000, 600_000), self._counters.go_back)
+
+    def _redis_killed(self, rng: random.Random, _part: TillMachine) -> None:
+        self._counters.die(lose_all=rng.random() < 0.5)
+        self.chain.timeline.after(rng.randint(1_000, 60_000), self._counters.start)
+
+    def _redis_between(self, rng: random.Random, _part: TillMachine) -> str:
+        """Let Redis or the server die when the next claim is admitted, before it lands."""
+        who = self._counters.arm(rng)
+        self.chain.timeline.after(rng.randint(60_000, 600_000), self._counters.start)
+        return f" {who}"
+
+    def _redis_switch(self, rng: random.Random, _part: TillMachine) -> str:
+        campaigns = [each.id for each in self.chain.table.campaign if each.rule.get("kind") != "automatic"]
+        arbiter = rng.choice(["redis", "database"])
+        self.office.switch(rng.choice(campaigns), arbiter)
+        return f" {arbiter}"
+
+    @property
+    def _counters(self) -> Counters:
+        assert self.chain.server.counters is not None, "the plan has campaigns on Redis"
+        return self.chain.server.counters
+
+    # -------------------------------------------------------------- the server's backup
+
+    def _set_back(self, rng: random.Random, _part: TillMachine) -> str | None:
+        """Back the server's database up, and lose it some time later: the backup is put back, and that is said."""
+        chain = self.chain
+        if not chain.server.on:
+            return " not made"
+        self._images += 1
+        image = chain.folder / f"backup-{self._images}"
+        since_ms = chain.timeline.now_ms
+        chain.server.disk.image(image)
+        told_ms = {part.id: part.synced_ms for part in chain.tills}
+        delay_ms = rng.randint(60_000, 3_600_000)
+        chain.timeline.after(delay_ms, lambda: self._server_put_back(image, since_ms, told_ms))
+        return None
+
+    def _server_put_back(self, image: Path, since_ms: int, told_ms: Mapping[str, int]) -> None:
+        chain = self.chain
+        chain.server.restart()  # What it has told until now is what is on its disk.
+        sold, refunded = chain.server.services.read(told_as_done)
+        known = chain.server.services.read(granted)
+        chain.server.put_back(image)
+        held = chain.server.services.read(frozen)
+        # Also those of which the answer got lost: tills may have copied them.
+        lost = known - chain.server.services.read(granted) - chain.truth.given_at.keys()
+        chain.truth.unbacked.update(lost)
+        chain.truth.set_back(SetBack(since_ms, chain.timeline.now_ms, sold, refunded, held, told_ms))
+        for part in chain.tills:
+            part.synced_ms = min(part.synced_ms, told_ms[part.id])
+        self.office.set_back(since_ms)
+        for part in chain.tills:
+            if self._passes.get(part.id, -1) >= since_ms:
+                self._give_pass(part, fresh=False)  # The server knows no pass that was made since.
+        chain.note("server", "server", "put back", detail=str(since_ms))
+
+    # -------------------------------------------------------------- enrolled tills
+
+    def _suspend(self, rng: random.Random, part: TillMachine) -> None:
+        self.office.suspend(part)
+        self.chain.timeline.after(rng.randint(60_000, LONGEST_CUT_MS), lambda: self.office.resume(part))
+
     # -------------------------------------------------------------- disasters
 
     def _reclaim(self, rng: random.Random, part: TillMachine) -> None:
@@ -140,6 +217,7 @@ class Faults:
         if token is None:
             self.chain.timeline.after(ASK_AGAIN_MS, lambda: self._with_new_pass(part, do))
             return
+        self._passes[part.id] = self.chain.timeline.now_ms
         part.cut()
         part.strand.do(lambda: do(token))
 

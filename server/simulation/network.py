@@ -1,5 +1,6 @@
 """Be the line between a till and the server: slow, cut, and now and then it loses or doubles what it carries."""
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -34,6 +35,38 @@ class Weather:
         self.drop = self.double = self.portal = self.stale = self.slow = 0.0
 
 
+class Forger:
+    """Answer as one on the lines who wants tills to believe him: what another till was told, or "all is taken".
+
+    What he says is well made: its signature alone tells that it is not so.
+    """
+
+    CHANCE = 0.1
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, ...], httpx.Response] = {}
+
+    def hear(self, request: httpx.Request, answer: httpx.Response) -> None:
+        """Keep an answer for whoever asks something of the kind next."""
+        self._last[_kind_of(request)] = answer
+
+    def answer(self, request: httpx.Request) -> httpx.Response | None:
+        """Return his answer, None where he has none to this."""
+        told = self._last.get(_kind_of(request))
+        if request.url.path != PUSH_PATH or told is None:
+            return told
+        message = json.loads(request.content)
+        results = [{"seq": entry["seq"], "result": "OK"} for entry in message["entries"]]
+        taken = {"acked": message["last"], "results": results, "epoch": message["epoch"]}
+        kept = {name: text for name, text in told.headers.items() if name != "content-length"}
+        return httpx.Response(200, headers=kept, json=taken, request=request)
+
+
+def _kind_of(request: httpx.Request) -> tuple[str, ...]:
+    """Name what is asked, without of whom: /v1/orders/o1/hold is of a kind with that of another order."""
+    return (request.method, *request.url.path.split("/")[2:5:2], request.url.path.rpartition("/")[2][:4])
+
+
 class Line(httpx.BaseTransport):
     """Carry one till's requests. `cut_until_ms` is when a partition ends, `rng` decides for the action under way."""
 
@@ -43,6 +76,7 @@ class Line(httpx.BaseTransport):
         self.cut_until_ms = 0
         self._last: dict[str, httpx.Response] = {}
         self.seen: Counter[str] = Counter()
+        self.forger: Forger | None = None
         self.told: Callable[[httpx.Request, httpx.Response], None] = lambda _request, _answer: None
 
     @property
@@ -64,6 +98,8 @@ class Line(httpx.BaseTransport):
             timeline.wait(FASTEST_MS)
             self.seen["stale answer"] += 1
             return self._last[request.url.path]
+        if (forged := self._forged(request)) is not None:
+            return forged
         if rng.random() < weather.double:
             self._deliver_again(request)
         if rng.random() < weather.drop:
@@ -73,9 +109,7 @@ class Line(httpx.BaseTransport):
         if self.is_cut:
             self._lose("request lost", httpx.ReadTimeout("no answer", request=request))
         answer = self._server.handle_request(request)
-        self.told(request, answer)
-        if request.url.path in CACHED and answer.is_success:
-            self._last[request.url.path] = answer
+        self._heard(request, answer)
         if rng.random() < weather.drop:
             timeline.wait(GIVEN_UP_MS)
             self._lose("answer lost", httpx.ReadTimeout("no answer", request=request))
@@ -83,6 +117,20 @@ class Line(httpx.BaseTransport):
         if self.is_cut:
             self._lose("answer lost", httpx.ReadTimeout("no answer", request=request))
         return answer
+
+    def _heard(self, request: httpx.Request, answer: httpx.Response) -> None:
+        self.told(request, answer)
+        if self.forger is not None and answer.is_success:
+            self.forger.hear(request, answer)
+        if request.url.path in CACHED and answer.is_success:
+            self._last[request.url.path] = answer
+
+    def _forged(self, request: httpx.Request) -> httpx.Response | None:
+        if self.forger is None or self.rng.random() >= self.forger.CHANCE * (self.weather.drop > 0):
+            return None
+        forged = self.forger.answer(request)
+        self.seen["forged answer"] += forged is not None
+        return forged
 
     def _latency(self) -> int:
         top = SLOWEST_MS if self.rng.random() < self.weather.slow else 10 * FASTEST_MS
