@@ -38,6 +38,12 @@ class Books:
         self.accounts, self.tills = rows(schema.account), rows(schema.till)
         self.findings = list(rows(schema.finding).values())
         self.audit = [str(violation) for violation in audit(conn, ctx, everything=True).violations]
+        self.entries = {
+            (row.till_id, row.epoch, row.seq, row.hash.hex())
+            for table in (schema.ledger_entry, schema.carried_entry)
+            for row in conn.execute(select(table.c.till_id, table.c.epoch, table.c.seq, table.c.hash))
+        }
+        """Every entry that came, by its place: also one that was carried into a later epoch."""
         moved = schema.transfer.c
         self.late_draws = conn.execute(
             select(schema.transfer).where(
@@ -72,6 +78,7 @@ def checks(chain: Settled, books: Books, explained: Collection[str] = ()) -> Ite
     yield lambda: hold(books.audit == [], "audit", books.audit)
     comparison = _Comparison(chain, books)
     yield partial(comparison.findings, explained)
+    yield comparison.ledgers
     yield comparison.sales
     yield comparison.late_money
     yield comparison.terminals
@@ -156,6 +163,11 @@ class _Comparison:
             hold(excused, "I13", f"{found.kind} {found.key}: {found.detail}")
         self._late_draws()
 
+    def ledgers(self) -> None:
+        """What the server said to know of a ledger stands in its books, or headquarters hears that it is lost."""
+        for till_id, *place in sorted(self.truth.known - self.books.entries):
+            hold(till_id in self.books.lost_tills, "I13", f"{till_id}: {place} was known, and is untold")
+
     def _late_draws(self) -> None:
         """Whatever was drawn on a lease that headquarters had taken back stands in a finding."""
         told = {(found.kind, found.key) for found in self.books.findings}
@@ -172,6 +184,9 @@ class _Comparison:
         """
         if found.kind == "member_limit":
             return True
+        if found.kind == "hold_mismatch":
+            # Nothing was held: what its till had for it was taken back while its payment was not known.
+            return self.any_reclaimed and not any(found.detail["held"].values())
         if found.kind != "overdraft" or "order" not in found.detail:
             return False
         kind, _, campaign_id = found.detail["subject"].partition(":")
@@ -201,9 +216,9 @@ class _Comparison:
                 hold(late == [done.quote.payable_minor] or missing, "I7", f"{order_id} is {row.state}, late {late}")
         for order_id, row in self.books.orders.items():
             if order_id not in self.truth.receipts:
-                waits = self.is_lost(row.till_id) and row.state in ("HELD", "UNKNOWN")
+                waits, lost = row.state in ("HELD", "UNKNOWN"), self.is_lost(row.till_id)
                 unseen = self.may_be_missing(row.till_id, self.disaster(row.till_id).at_ms)
-                ok = row.state == "CANCELLED" or waits or unseen
+                ok = row.state == "CANCELLED" or (lost if waits else unseen)
                 hold(ok, "I7", f"{order_id} is {row.state}, and nobody has its receipt")
         # A disk that was put back gives out the numbers anew that it has forgotten: what tells those apart is the hash.
         marks = [
@@ -364,7 +379,9 @@ def _till(part: Part, books: Books, comparison: _Comparison) -> None:
         drift = projections.rebuild(tx, database.ledger)
     hold(drift == [], "I11", f"{part.id}: its projections drifted: {drift}")
     hold(tail == books.tills[part.id].acked_seq, "I11", f"{part.id} wrote {tail} entries")
-    hold(part.till.interrupted() == (), "I16", f"{part.id}: {part.till.interrupted()}")
+    order_till = comparison.truth.order_till
+    waiting = [each for each in part.till.interrupted() if not comparison.is_lost(order_till.get(each.order_id, ""))]
+    hold(waiting == [], "I16", f"{part.id}: {waiting}")
     known = {coupon_id: row.state for coupon_id, row in books.coupons.items()}
     differ = {name for name in {*copies, *known} if copies.get(name) != known.get(name)}
     hold(not differ or comparison.any_rolled_back, "I11", f"{part.id}: its copy of {sorted(differ)} differs")

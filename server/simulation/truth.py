@@ -86,7 +86,8 @@ class Truth:
     `late_cash` is money that was put aside for an order that was off; `unsure` are orders whose till died, or had
     a full disk, with cash for them on the counter. `put_in` is what was put on accounts from outside. `stranded` are
     tills that headquarters declared lost, or perhaps did: by itself that loses nothing. `baskets` wait for payment,
-    `asked` holds every refund that was asked for, `gifts` those that wait for an answer.
+    `asked` holds every refund that was asked for, `gifts` those that wait for an answer. `known` are the places of
+    tills' ledgers (till, epoch, number, hash) that the server said to know: of what is there, or of an end announced.
     """
 
     baskets: dict[str, Basket] = field(default_factory=dict)
@@ -107,6 +108,7 @@ class Truth:
     put_in: Counter[str] = field(default_factory=Counter)
     disasters: dict[str, Disaster] = field(default_factory=dict)
     stranded: set[str] = field(default_factory=set)
+    known: set[tuple[str, int, int, str]] = field(default_factory=set)
 
     def lay(self, order_id: str, basket: Basket) -> None:
         """Put a basket on the counter; another one under the same id takes its place."""
