@@ -286,7 +286,7 @@ class Cashiers(Lending):
         others = [done for name, done in self.truth.refunds.items() if self.truth.refund_till[name] != part.id]
         if others:
             request = f"r{event.number}"
-            self.truth.ask_back(request, AskedRefund(part.id, rng.choice(others[-3:]).order_id, None))
+            self.truth.ask_back(request, AskedRefund(part.id, rng.choice(others[-2:]).order_id, None))
             self.ask_refund(part, request)
 
     def _refund_again(self, part: Part, rng: random.Random, _event: Event) -> None:
@@ -332,7 +332,6 @@ class Cashiers(Lending):
             if each.kind is InterruptedKind.OPEN_HOLD:
                 part.till.cancel(each.order_id)
         self._resume(part, part.line.rng, LAST)
-        hold(stranded or not self.wanted_leases(part), "I16", f"{part.id}: a lease waits for its answer")
         for request in self.wanted_gifts(part):
             self.ask_gift(part, request)
 

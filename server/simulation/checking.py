@@ -36,6 +36,8 @@ class Books:
         self.now = ctx.now
         self.orders, self.coupons, self.refunds = rows(schema.orders), rows(schema.coupon), rows(schema.refund)
         self.accounts, self.tills = rows(schema.account), rows(schema.till)
+        self.prices = {row.sku: row.price_minor for row in conn.execute(select(schema.product))}
+        self.campaigns = {row.id: (row.state, row.snapshot_id) for row in conn.execute(select(schema.campaign))}
         self.findings = list(rows(schema.finding).values())
         self.audit = [str(violation) for violation in audit(conn, ctx, everything=True).violations]
         self.entries = {
@@ -373,7 +375,9 @@ def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     database = part.database
     with database.read() as conn:
         hold(database.ledger.verify(conn) == [], "I11", f"{part.id}: its ledger is broken")
-        copies: dict[str, str] = {row[0]: row[1] for row in conn.exec_driver_sql("SELECT id, state FROM coupon")}
+        copies = {row[0]: row[1:] for row in conn.exec_driver_sql("SELECT id, state, home, version FROM coupon")}
+        prices = {row[0]: row[1] for row in conn.exec_driver_sql("SELECT sku, price_minor FROM product")}
+        campaigns = {row[0]: row[1:] for row in conn.exec_driver_sql("SELECT id, state, snapshot_id FROM campaign")}
         tail = database.ledger.tail(conn)[0]
     with database.write() as tx:
         drift = projections.rebuild(tx, database.ledger)
@@ -382,7 +386,9 @@ def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     order_till = comparison.truth.order_till
     waiting = [each for each in part.till.interrupted() if not comparison.is_lost(order_till.get(each.order_id, ""))]
     hold(waiting == [], "I16", f"{part.id}: {waiting}")
-    known = {coupon_id: row.state for coupon_id, row in books.coupons.items()}
+    hold(prices == books.prices, "I11", f"{part.id}: its prices are {prices}, not {books.prices}")
+    hold(campaigns == books.campaigns, "I11", f"{part.id}: its campaigns are {campaigns}, not {books.campaigns}")
+    known = {coupon_id: (row.state, row.home, row.version) for coupon_id, row in books.coupons.items()}
     differ = {name for name in {*copies, *known} if copies.get(name) != known.get(name)}
     hold(not differ or comparison.any_rolled_back, "I11", f"{part.id}: its copy of {sorted(differ)} differs")
     for name, account in books.accounts.items():

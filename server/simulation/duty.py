@@ -57,7 +57,7 @@ class OnDuty(Cashiers):
         """Ask for a refund; now and then the line breaks before the server hears what became of it."""
         super().ask_refund(part, request)
         assert isinstance(part, TillMachine), "of this chain"
-        if part.line.rng.random() < 0.3:
+        if part.line.rng.random() < 0.6:
             with part.database.read() as conn:
                 part.line.break_before(part.database.ledger.tail(conn)[0])
 
@@ -114,6 +114,14 @@ class OnDuty(Cashiers):
             return
         self.unsaved.discard(part.id)
         self.safely(part, "wake", lambda: self.clear_up(part))
+
+    def finish(self, part: Part) -> None:
+        """Bring everything to an end; a till that may ask the server has no lease left without an answer."""
+        super().finish(part)
+        with part.database.read() as conn:
+            waiting = conn.exec_driver_sql("SELECT id FROM lease WHERE state = 'REQUESTED'").fetchall()
+        stranded = self.truth.disaster_of(part.id).since_ms is not None
+        hold(stranded or not waiting, "I16", f"{part.id}: leases wait for their answers: {waiting}")
 
     # -------------------------------------------------------------- a till that is given up
 

@@ -39,11 +39,6 @@ class Lending:
         """List the coupons that went home to another till lately."""
         return [coupon_id for coupon_id, till_id in self._taken[-4:] if till_id != part.id]
 
-    def wanted_leases(self, part: Part) -> list[str]:
-        """List the leases that a till asked for and has no answer to."""
-        with part.database.read() as conn:
-            return [row[0] for row in conn.exec_driver_sql("SELECT id FROM lease WHERE state = 'REQUESTED'")]
-
     def own_rights(self, part: Part) -> OwnRights:
         """Look what a till may spend by itself, as its cashier does who wants to sell without a line."""
         with part.database.read() as conn:

@@ -17,6 +17,8 @@ GIVEN_UP_MS = 5000
 REFUSED_MS = 1000
 CACHED = frozenset({HELLO_PATH, PUSH_PATH, PULL_PATH, SANITY_PATH})
 """Paths at which a bad proxy may answer with what was said there before: the till must see that it is old."""
+STALE = {PULL_PATH: 3}
+"""How many times as often a bad proxy keeps the answers of a path."""
 REMEMBERED = 6
 """Answers of each path that a bad proxy keeps."""
 PORTALS = (b"<html>log in</html>", b"{}", b"[]", b'{"status":"ok"}', b"", b"null")
@@ -98,7 +100,7 @@ class Line(httpx.BaseTransport):
         if rng.random() < weather.portal:
             timeline.wait(FASTEST_MS)
             return self._portal(request)
-        if rng.random() < weather.stale and self._kept[request.url.path]:
+        if rng.random() < weather.stale * STALE.get(request.url.path, 1) and self._kept[request.url.path]:
             timeline.wait(FASTEST_MS)
             self.seen["stale answer"] += 1
             return rng.choice(self._kept[request.url.path])
@@ -132,7 +134,7 @@ class Line(httpx.BaseTransport):
             self._kept[path].append(answer)
         if self._breaks_before and path == PUSH_PATH and _ends_at(request) == self._breaks_before - 1:
             self._breaks_before = 0
-            self.cut_until_ms = self._timeline.now_ms + self.rng.randint(60_000, 1_800_000)
+            self.cut_until_ms = self._timeline.now_ms + self.rng.randint(300_000, 3_600_000)
 
     def _latency(self) -> int:
         top = SLOWEST_MS if self.rng.random() < self.weather.slow else 10 * FASTEST_MS

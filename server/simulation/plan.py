@@ -19,7 +19,7 @@ AT_TILL = {
     "resolve": 4,
     "refund": 9,
     "refund_again": 2,
-    "refund_elsewhere": 3,
+    "refund_elsewhere": 4,
     "checkout_again": 3,
     "late_money": 1,
     "give": 9,

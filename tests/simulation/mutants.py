@@ -161,7 +161,7 @@ def _cursor_before_records() -> Iterator[None]:
         yield
 
 
-@mutant("a page that is older than the cursor is not applied")
+@mutant("a page that is older than the cursor is not applied", disasters=False)
 def _old_pages_apply() -> Iterator[None]:
     def pull(session: Any) -> Any:
         with session.db.read() as conn:
@@ -264,7 +264,7 @@ def _till_refunds_what_was_sent() -> Iterator[None]:
         yield
 
 
-@mutant("a till whose sale is not all here yet lets nobody else refund it")
+@mutant("a till whose sale is not all here yet lets nobody else refund it", disasters=False)
 def _anybody_refunds_early() -> Iterator[None]:
     with put((server_refunds, "_may_be_decided", lambda conn, row: False)):
         yield
