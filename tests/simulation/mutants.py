@@ -22,7 +22,7 @@ from app.services import giving, paying, refunding, restart
 from app.store import ledger, meta, rights
 from app.store.errors import DiskFull
 from server.db import sqlite
-from server.services import catalog, grants, leases, ledgers, sessions
+from server.services import catalog, feed, grants, leases, ledgers, sessions
 from server.services import epochs as server_epochs
 from server.services import orders as server_orders
 from server.services import refunds as server_refunds
@@ -175,6 +175,16 @@ def _old_pages_apply() -> Iterator[None]:
         yield
 
 
+@mutant("a page from further on in the feed is not applied: what lies before it would be passed over", disasters=True)
+def _pages_further_on_apply() -> Iterator[None]:
+    def page(*args: Any, **keys: Any) -> Any:
+        return real(*args, **keys).model_copy(update={"since": None})
+
+    real = feed.page
+    with put((feed, "page", page)):
+        yield
+
+
 @mutant("the same number with another hash is a fork, no duplicate", disasters=True)
 def _forks_are_duplicates() -> Iterator[None]:
     def recognise(conn: Any, row: Any, repeats: Any) -> Any:
@@ -273,7 +283,12 @@ def _anybody_refunds_early() -> Iterator[None]:
 # ------------------------------------------------------------------ epochs
 
 
-@mutant("an answer to another greeting says nothing about now (hole 4)", disasters=True)
+@mutant(
+    "an answer to another greeting says nothing about now (hole 4)",
+    disasters=True,
+    harmless="what an old answer moves back the next one moves on: entries are sent again, and known; a pass begins one "
+    "epoch only, and all is carried into it (without that it is lost: nothing_is_carried)",
+)
 def _old_greetings_count() -> Iterator[None]:
     real = sessions.hello
 
