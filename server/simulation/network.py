@@ -108,7 +108,7 @@ class Line(httpx.BaseTransport):
             if self._jam.comes_late(request.url.path):
                 self._deliver(request, self._jam.until_ms - timeline.now_ms + self._delay())
             timeline.wait(GIVEN_UP_MS)
-            self._lose("request lost", httpx.ReadTimeout("no answer", request=request))
+            self._lose("jammed", httpx.ReadTimeout("no answer", request=request))
         if rng.random() < weather.double:
             self._deliver(request, self._delay())
         if rng.random() < weather.drop:
