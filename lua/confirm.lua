@@ -1,17 +1,18 @@
--- Close a reservation that the database has granted: the member keeps the coupons, nobody lands it again.
+-- Close reservations that the database has granted: their members keep the coupons, nobody lands them again.
 --
 -- KEYS  1 h   2 r   3 u   4 d   5 s                                     (see lua/__init__.py)
--- ARGV  1 gen       generation under which it was reserved
---       2 request   the caller's idempotency key
---       3 token     of the reservation, as `reserve` answered
+-- ARGV  1 gen       generation under which they were reserved
+--       2.. request, token           pairs, a few hundred at most: the caller's idempotency key, and what `reserve`
+--                                    answered
 -- Returns one of
---       OK avail                    closed; `avail` is what is left (-1 = no limit)
---       UNKNOWN                     no such reservation is open: closed before, or never made
---       WRONG_STATE                 the request is reserved anew, under another token: not the caller's to close
+--       OK avail how...             `avail` is what is left (-1 = no limit); then for each pair one of
+--           OK                      closed
+--           UNKNOWN                 no such reservation is open: closed before, or never made
+--           WRONG_STATE             the request is reserved anew, under another token: not the caller's to close
 --       NOGEN | STALE_GEN gen | CORRUPT what
 --
--- Atomic, because the reservation, its place in the queue and the counters must go together: a rival that lands the
--- same request closes it once, whoever comes second reads UNKNOWN.
+-- Atomic, because reservations, their places in the queue and the counters must go together: a rival that lands the
+-- same request closes it once, whoever comes second reads UNKNOWN. What is damaged is found before the first write.
 
 local h, r, u, d, s = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
@@ -31,15 +32,30 @@ if redis.call('ZCARD', d) ~= nr then return {'CORRUPT', 'd'} end
 if redis.call('XLEN', s) ~= nr then return {'CORRUPT', 's'} end
 if redis.call('HLEN', u) ~= nu then return {'CORRUPT', 'u'} end
 
-local known = redis.call('HGET', r, ARGV[2])
-if not known then return {'UNKNOWN'} end
-local text, token, id = string.match(known, '^(%d+)|%d+|(%d+/([%d%-]+))|%x+|.+$')
-local qty = whole(text, 1)
-if not qty or qty > units then return {'CORRUPT', 'r'} end
-if token ~= ARGV[3] then return {'WRONG_STATE'} end
+local answer = {'OK', f[4] == '1' and tonumber(f[3]) or -1}
+local requests, ids, closed = {}, {}, {}
+for i = 2, #ARGV, 2 do
+  local request = ARGV[i]
+  local known = not closed[request] and redis.call('HGET', r, request)
+  if not known then
+    answer[#answer + 1] = 'UNKNOWN'
+  else
+    local text, token, id = string.match(known, '^(%d+)|%d+|(%d+/([%d%-]+))|%x+|.+$')
+    local qty = whole(text, 1)
+    if not qty or qty > units then return {'CORRUPT', 'r'} end
+    if token ~= ARGV[i + 1] then
+      answer[#answer + 1] = 'WRONG_STATE'
+    else
+      answer[#answer + 1] = 'OK'
+      closed[request], units = true, units - qty
+      requests[#requests + 1], ids[#ids + 1] = request, id
+    end
+  end
+end
+if #requests == 0 then return answer end
 
-redis.call('HDEL', r, ARGV[2])
-redis.call('ZREM', d, ARGV[2])
-redis.call('XDEL', s, id)
-redis.call('HSET', h, 'nr', nr - 1, 'units', units - qty)
-return {'OK', f[4] == '1' and tonumber(f[3]) or -1}
+redis.call('HDEL', r, unpack(requests))
+redis.call('ZREM', d, unpack(requests))
+redis.call('XDEL', s, unpack(ids))
+redis.call('HSET', h, 'nr', nr - #requests, 'units', units)
+return answer

@@ -21,6 +21,7 @@ from app.store.errors import StoreError
 from app.store.meta import instant_ms
 from sync.client import Misunderstood, ServerClient, TooLarge
 from sync.hello import greet
+from sync.protocol import longest_rest_s
 from sync.pull import Pulled, pull
 from sync.push import Pushed, push
 from sync.session import Session
@@ -320,7 +321,7 @@ class SyncEngine:
             try:
                 self.run_once()
                 self.behind()
-                failures, delay_s = 0, self._rng.uniform(*IDLE_S)
+                failures, delay_s = 0, rest_s(self._session.heard.rest_s, self._rng)
             except Busy as busy:
                 failures, delay_s = 0, max(busy.retry_after_s, self._rng.uniform(*IDLE_S))
             except Offline:
@@ -335,6 +336,15 @@ class SyncEngine:
                 delay_s = backoff_s(failures, self._rng)
             if not self._stopping.is_set():
                 self._wait(self._wake, delay_s)
+
+
+def rest_s(asked_s: float, rng: random.Random) -> float:
+    """Return how long to rest behind a session, where the server asks for so long on average: half of it to 1.5 times.
+
+    A large chain's server asks for more than a small one's (`HelloAnswer.rest_s`).
+    """
+    longest_s = longest_rest_s(asked_s)
+    return max(rng.uniform(*IDLE_S), rng.uniform(longest_s / 3, longest_s))
 
 
 def backoff_s(failures: int, rng: random.Random) -> float:

@@ -94,7 +94,7 @@ def _say(session: Session, now: datetime, *, stopped: Stop | None = None) -> Hel
     if answer.to not in ("", message.name):
         # A copy of the answer to another greeting, perhaps of an epoch that is over: it says nothing about now.
         raise Offline("stale_answer")
-    session.heard.contact = answer.contact
+    session.heard.contact, session.heard.rest_s = answer.contact, answer.rest_s
     return answer
 
 

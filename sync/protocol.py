@@ -49,6 +49,9 @@ ENTRY_KINDS = (
     CARRY,
 )
 
+REST_MAX_S = 300.0
+"""As long as the longest back-off: whatever a server asks for, no till is longer without its news."""
+
 OK, DUPLICATE, CONFLICT, QUARANTINED = "OK", "DUP", "CONFLICT", "QUARANTINED"
 
 
@@ -78,6 +81,11 @@ Mark = tuple[Seq, str]
 """A place in a ledger: number and hash (hex; "" for number 0)."""
 ToldMark = tuple[Seq, Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]]
 """One that a till tells. What a server answers is compared and not judged: another hash is a fork, whatever it is."""
+
+
+def longest_rest_s(rest_s: float) -> float:
+    """Return how long a till rests at most that is asked to rest so long on average; a third of it is the least."""
+    return min(REST_MAX_S, rest_s * 1.5)
 
 
 class Message(BaseModel):
@@ -130,6 +138,7 @@ class HelloAnswer(Answer):
     head: int
     to: str = ""  # which greeting it answers (`Hello.name`), "" where an older server does not say
     contact: int = 0  # counts the greetings of this till; told back, it proves who was alive behind it
+    rest_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0  # on average, between sessions without news
     directives: list[dict[str, Any]] = []
 
 

@@ -10,9 +10,13 @@ from sync.client import ServerClient
 
 @dataclass(slots=True)
 class Heard:
-    """Remember the number of the last greeting that was answered in this run of the program, 0 = none was."""
+    """Remember of the last greeting that was answered in this run of the program its number, 0 = none was.
+
+    `rest_s` is what the server asked for then: how long to rest behind a session, on average.
+    """
 
     contact: int = 0
+    rest_s: float = 0
 
 
 @dataclass(frozen=True, slots=True)

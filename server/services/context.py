@@ -11,6 +11,7 @@ from app.domain.money import Currency
 from app.domain.ports import Ids
 from app.domain.refusals import Refusal, RefusalCode, refuse
 from server.db import schema
+from server.services.pace import Pace
 
 RESTORING_RETRY_S = 30
 _CHAIN = select(schema.chain)
@@ -71,7 +72,8 @@ class Taken:
 class Context:
     """Hold what a use case may look at besides the database; one instant for the whole use case.
 
-    `taken` and `changed` (campaigns that were edited) collect what Redis is to be told once it is durable.
+    `taken` and `changed` (campaigns that were edited) collect what Redis is to be told once it is durable. `pace` knows
+    how often tills are to ask.
     """
 
     now: datetime
@@ -81,6 +83,7 @@ class Context:
     code_key: bytes
     taken: list[Taken] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
+    pace: Pace = field(default_factory=Pace)
 
     def not_now(self) -> Refusal | None:
         """Refuse to give anything out while a till may have used it and not told again (`services/restoring.py`)."""

@@ -14,9 +14,10 @@ from server.db.portable import upsert
 from server.db.schema import coupon_recall, till
 from server.services import feed, feed_records
 from server.services.context import Context
+from sync.protocol import longest_rest_s
 
-ANSWERS_FOR = timedelta(minutes=1)
-"""A till that was heard of so lately is connected: it syncs every 5 to 15 s."""
+ANSWERS_FOR_S = 60
+"""A till that was heard of so lately is connected, where it syncs every 5 to 15 s; where all rest longer, later too."""
 RETRY_S = 20
 
 
@@ -34,13 +35,15 @@ def ask_back(conn: Connection, ctx: Context, row: Row[*tuple[Any, ...]]) -> Refu
             .on_conflict_do_update(index_elements=["coupon_id"], set_=values)
         )
         feed.touch(conn, [(feed_records.COUPON, row.id)])
-    if _answers(conn, ctx, row.home):
-        return refuse(RefusalCode.LEASED_ELSEWHERE, coupon=row.id, till=row.home, retry_after_s=RETRY_S)
+    longest_s = round(longest_rest_s(ctx.pace.rest_s(conn, ctx.now)))
+    if _answers(conn, ctx, row.home, within_s=max(ANSWERS_FOR_S, 2 * longest_s)):
+        retry_s = max(RETRY_S, longest_s)
+        return refuse(RefusalCode.LEASED_ELSEWHERE, coupon=row.id, till=row.home, retry_after_s=retry_s)
     return refuse(RefusalCode.LEASED_ELSEWHERE, coupon=row.id, till=row.home)
 
 
-def _answers(conn: Connection, ctx: Context, till_id: str) -> bool:
+def _answers(conn: Connection, ctx: Context, till_id: str, *, within_s: int) -> bool:
     row = conn.execute(select(till.c.last_seen_at, till.c.lost_at).where(till.c.id == till_id)).one_or_none()
     if row is None or row.lost_at is not None or row.last_seen_at is None:
         return False
-    return bool(ctx.now - row.last_seen_at <= ANSWERS_FOR)
+    return bool(ctx.now - row.last_seen_at <= timedelta(seconds=within_s))

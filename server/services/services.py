@@ -13,6 +13,7 @@ from server.db.engine import Database
 from server.services.context import SYSTEM, Actor, Context, load_chain
 from server.services.keys import KeyCache
 from server.services.nonces import Nonces
+from server.services.pace import Pace
 
 if TYPE_CHECKING:
     from server.services.admission.admission import Admission
@@ -51,6 +52,7 @@ class Services:
     admission: "Admission | None" = None
     known_keys: KeyCache = field(default_factory=KeyCache)
     authority: str = ""
+    pace: Pace = field(default_factory=Pace)
 
     def read(self, use_case: UseCase[T], actor: Actor = SYSTEM) -> T:
         """Run a use case that only reads, in one snapshot. Raises a DatabaseTrouble."""
@@ -91,4 +93,4 @@ class Services:
 
     def _context(self, conn: Connection, actor: Actor) -> Context:
         # The time is taken where the transaction runs, not where it queues: histories then run forward.
-        return Context(self.clock.now(), self.ids, load_chain(conn), actor, self.code_key)
+        return Context(self.clock.now(), self.ids, load_chain(conn), actor, self.code_key, pace=self.pace)

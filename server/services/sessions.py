@@ -98,6 +98,7 @@ def hello(conn: Connection, context: Context, message: Hello) -> HelloAnswer | R
         head=feed.head(conn),
         to=message.name,
         contact=contact,
+        rest_s=context.pace.rest_s(conn, context.now),
     )
 
 

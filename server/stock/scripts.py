@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import lua
 
 T_co = TypeVar("T_co", covariant=True)
 Raw = Sequence[Any]
+Pairs = Sequence[tuple[str, str]]
 
 LIFE_MS = 90 * 24 * 3600 * 1000
 """How long a campaign's keys outlive their last use; each configuration renews it (PROTOCOL 5.2)."""
@@ -50,12 +52,22 @@ def _names(prefix: str, campaign_id: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T_co]):
-    """Hold a script with its keys and arguments, and how to read what it answers."""
+    """Hold a script with its keys and arguments, and how to read what it answers.
+
+    Some scripts do many things at once, each with arguments of its `own`: calls that have all else in common are sent
+    as one, and each reads its part of what comes back.
+    """
 
     script: str
     keys: tuple[str, ...]
     args: tuple[str | int, ...]
     read: Callable[[Raw], T_co]
+    own: tuple[str | int, ...] = ()
+
+    def goes_with(self, other: "Call[Any]") -> bool:
+        """Tell whether the two may be sent as one."""
+        alike = (self.script, self.args) == (other.script, other.args) and self.keys == other.keys
+        return bool(self.own) and bool(other.own) and alike
 
 
 class Why(StrEnum):
@@ -196,8 +208,7 @@ class Configuration:
 
 def reserve(keys: Keys, generation: int, asked: Reservation) -> "Call[Reserved | Repeated | Refused | Fault]":
     """Reserve for a member."""
-    args = (
-        generation,
+    own = (
         asked.request,
         asked.fingerprint,
         asked.member_id,
@@ -206,17 +217,17 @@ def reserve(keys: Keys, generation: int, asked: Reservation) -> "Call[Reserved |
         asked.deadline_ms,
         asked.event,
     )
-    return Call("reserve", keys.all, args, _read_reserve)
+    return Call("reserve", keys.all, (generation,), _read_reserve, own)
 
 
-def confirm(keys: Keys, generation: int, *, request: str, token: str) -> "Call[End | Fault]":
-    """Close a reservation that the database granted."""
-    return Call("confirm", keys.all, (generation, request, token), _read_end)
+def confirm(keys: Keys, generation: int, reservations: Pairs) -> "Call[list[End] | Fault]":
+    """Close reservations, each (request, token), that the database granted."""
+    return Call("confirm", keys.all, (generation, *chain.from_iterable(reservations)), _read_ends)
 
 
-def release(keys: Keys, generation: int, *, request: str, token: str) -> "Call[End | Fault]":
-    """Undo a reservation that the database refused."""
-    return Call("release", keys.all, (generation, request, token), _read_end)
+def release(keys: Keys, generation: int, reservations: Pairs) -> "Call[list[End] | Fault]":
+    """Undo reservations, each (request, token), that the database refused."""
+    return Call("release", keys.all, (generation, *chain.from_iterable(reservations)), _read_ends)
 
 
 def close(keys: Keys, generation: int) -> "Call[Told | Fault]":
@@ -283,7 +294,8 @@ def sha_of(script: str) -> str:
     return hashlib.sha1(text_of(script).encode(), usedforsecurity=False).hexdigest()
 
 
-_WHY, _NO, _END, _TOLD = (frozenset(each.value for each in kind) for kind in (Why, No, End, Told))
+_WHY, _NO, _TOLD = (frozenset(each.value for each in kind) for kind in (Why, No, Told))
+_ENDS = {each.value.encode(): each for each in End}
 
 
 def _word(raw: Raw) -> str:
@@ -313,8 +325,8 @@ def _read_reserve(raw: Raw) -> Reserved | Repeated | Refused | Fault:
     return _fault(raw)
 
 
-def _read_end(raw: Raw) -> End | Fault:
-    return End(_word(raw)) if _word(raw) in _END else _fault(raw)
+def _read_ends(raw: Raw) -> list[End] | Fault:
+    return [_ENDS[how] for how in raw[2:]] if _word(raw) == "OK" else _fault(raw)
 
 
 def _read_told(raw: Raw) -> Told | Fault:

@@ -21,6 +21,7 @@ BENCHES = {
     "best_combination": "the best of 50 coupons on 50 lines, exact",
     "sync": "pushes of 200 entries over HTTP against bare inserts of the same rows",
     "catch_up": "a till 90 days offline catches up, against bare inserts of the same rows",
+    "crowd": "10,000 tills pull one change of a campaign, at the pace that the server gives them",
     "flash_sale": "claims of a hot campaign over HTTP, against the ways of other shops",
     "batch_issue": "a batch issue in chunks against bare inserts of the same rows",
 }

@@ -46,6 +46,7 @@ class FakeServer(httpx.BaseTransport):
         self.tail: tuple[int, str] = (0, "")
         self.state = "OK"
         self.incarnation = 1
+        self.rest_s = 0.0
         self.now_ms = 0
         self.feed: dict[tuple[str, str], FeedRecord] = {}
         self.head = 0
@@ -107,6 +108,7 @@ class FakeServer(httpx.BaseTransport):
                     "now_ms": self.now_ms,
                     "schema_accept": (1, 1),
                     "head": self.head,
+                    "rest_s": self.rest_s,
                 }
             )
         )

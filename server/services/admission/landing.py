@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from server.services.grants import Wanted, grant_under
 from server.services.services import Services
 from server.stock import scripts
 from server.stock.door import Door, Event
-from server.stock.scripts import Call, End, Fault, Keys
+from server.stock.scripts import End, Fault, Keys
 from server.stock.trouble import StockDamaged, StockTrouble
 
 BATCH_MAX = 256
@@ -46,11 +46,6 @@ class Ticket:
     generation: int
     request: str
     token: str
-
-    def end(self, *, granted: bool) -> "Call[End | Fault]":
-        """Make the call that closes it."""
-        script = scripts.confirm if granted else scripts.release
-        return script(self.keys, self.generation, request=self.request, token=self.token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +108,39 @@ def land(conn: Connection, ctx: Context, batch: Sequence[Claimed]) -> Landed:
     return Landed([each.answer for each in given], granted, ctx.taken)
 
 
-def elsewhere(batch: Sequence[Claimed], landed: Landed, ends: Sequence[object]) -> list[Taken]:
-    """Return what Redis does not know yet: grants without a reservation, or whose generation was gone meanwhile.
+class Closing:
+    """Close the reservations of a batch: one call for all of a campaign that were granted, one for all that were not.
 
-    `ends` are the answers to the closing of each claim's reservation, None where it had none.
+    `calls` are to be sent, and `news` reads what comes back, in their order. What Redis did not hear is drained.
     """
-    known = {
-        each.wanted.request
-        for each, granted, end in zip(batch, landed.granted, ends, strict=True)
-        if granted and not isinstance(end, Fault)
-    }
-    unknown = ((each, [pair for pair in each.grants if pair[0] not in known]) for each in landed.taken)
-    return [Taken(each.campaign_id, each.version, -len(pairs), pairs) for each, pairs in unknown if pairs]
+
+    def __init__(self, batch: Sequence[Claimed], landed: Landed) -> None:
+        self._landed = landed
+        self._groups: defaultdict[tuple[Keys, int, bool], list[tuple[str, str]]] = defaultdict(list)
+        for claimed, granted in zip(batch, landed.granted, strict=True):
+            if (ticket := claimed.ticket) is not None:
+                self._groups[(ticket.keys, ticket.generation, granted)].append((ticket.request, ticket.token))
+        self.calls = [
+            (scripts.confirm if granted else scripts.release)(keys, generation, reservations)
+            for (keys, generation, granted), reservations in self._groups.items()
+        ]
+
+    def count(self, answers: Sequence[list[End] | Fault | StockTrouble]) -> None:
+        """Count what was closed."""
+        for (_, _, granted), answer in zip(self._groups, answers, strict=True):
+            if isinstance(answer, list):
+                metrics.reservation_ended("confirmed" if granted else "released", answer.count(End.OK))
+
+    def news(self, answers: Sequence[list[End] | Fault | StockTrouble]) -> list[Taken]:
+        """Return what Redis does not know yet: grants without a reservation, or whose generation was gone meanwhile."""
+        known = {
+            request_id(request)
+            for ((_, _, granted), reservations), answer in zip(self._groups.items(), answers, strict=True)
+            if granted and not isinstance(answer, Fault)
+            for request, _ in reservations
+        }
+        unknown = ((each, [pair for pair in each.grants if pair[0] not in known]) for each in self._landed.taken)
+        return [Taken(each.campaign_id, each.version, -len(pairs), pairs) for each, pairs in unknown if pairs]
 
 
 def land_now(services: Services, door: Door, batch: Sequence[Claimed]) -> list[Taken]:
@@ -133,15 +149,11 @@ def land_now(services: Services, door: Door, batch: Sequence[Claimed]) -> list[T
     Raises a DatabaseTrouble; what Redis does not hear is found again.
     """
     landed = services.write(lambda conn, ctx: land(conn, ctx, batch))
-    ends: list[object] = [None] * len(batch)
-    tickets = [(place, each.ticket) for place, each in enumerate(batch) if each.ticket is not None]
-    calls = [ticket.end(granted=landed.granted[place]) for place, ticket in tickets]
+    closing = Closing(batch, landed)
     try:
-        for (place, _), end in zip(tickets, door.scripts.run_all(calls), strict=True):
-            ends[place] = end
+        return closing.news(door.scripts.run_all(closing.calls))
     except StockTrouble:
         return []
-    return elsewhere(batch, landed, ends)
 
 
 _Waiting = tuple[Claimed, "asyncio.Future[Answer]"]
@@ -239,24 +251,12 @@ class Lander:
         self._services.probe("after_commit")
         metrics.batch_landed(len(batch), time.perf_counter() - began_s)
         try:
-            closing = [(claimed.ticket, granted) for (claimed, _), granted in zip(batch, landed.granted, strict=True)]
-            news = elsewhere([claimed for claimed, _ in batch], landed, await self._close(closing))
-            if news:
+            closing = Closing([claimed for claimed, _ in batch], landed)
+            answers = await self._door.on_loop().run_all(closing.calls) if self._door and closing.calls else ()
+            closing.count(answers)
+            if news := closing.news(answers):
                 await asyncio.get_running_loop().run_in_executor(None, self._tell, news)
         except Exception:
             # A mistake of ours in what Redis is told undoes nothing: it is durable, and the drainer finds the rest.
             log.exception("redis was not told", size=len(batch))
         return landed
-
-    async def _close(self, tickets: Sequence[tuple[Ticket | None, bool]]) -> list[object]:
-        """Confirm or release each reservation; one that Redis does not hear of is found by the drainer."""
-        ends: list[object] = [None] * len(tickets)
-        places = [(place, ticket, yes) for place, (ticket, yes) in enumerate(tickets) if ticket is not None]
-        if not places or self._door is None:
-            return ends
-        answers = await self._door.on_loop().run_all([ticket.end(granted=yes) for _, ticket, yes in places])
-        for (place, _, yes), answer in zip(places, answers, strict=True):
-            ends[place] = answer
-            if answer is End.OK:
-                metrics.reservation_ended("confirmed" if yes else "released")
-        return ends

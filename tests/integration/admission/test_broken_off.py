@@ -69,7 +69,7 @@ def test_what_is_durable_is_told_though_our_own_mistake_keeps_it_from_redis(
         raise AssertionError("a script was called wrongly")
 
     with monkeypatch.context() as broken:
-        broken.setattr(scripts, "_read_end", mistaken)
+        broken.setattr(scripts, "_read_ends", mistaken)
         answer = office.claim("r1")
 
     assert answer["outcome"] == "ok"

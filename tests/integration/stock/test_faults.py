@@ -50,7 +50,7 @@ def test_one_that_came_back_from_an_old_snapshot_is_refused_though_its_generatio
         server.client().save()
         sold = stock.run(scripts.reserve(KEYS, 1, reservation()))
         assert isinstance(sold, Reserved)
-        stock.run(scripts.confirm(KEYS, 1, request="r1", token=sold.token))
+        stock.run(scripts.confirm(KEYS, 1, [("r1", sold.token)]))
         server.restart()
 
         with pytest.raises((StockRestarted, StockUnreachable)):

@@ -66,44 +66,57 @@ class Machine(RuleBasedStateMachine):
         open_sale(self.stock, total=STOCK, limit=LIMIT)
 
     @rule(
-        request=strategies.sampled_from(REQUESTS),
-        member=strategies.sampled_from(MEMBERS),
-        qty=strategies.integers(1, 4),
+        asked=strategies.lists(
+            strategies.tuples(
+                strategies.sampled_from(REQUESTS), strategies.sampled_from(MEMBERS), strategies.integers(1, 4)
+            ),
+            min_size=1,
+            max_size=4,
+        )
     )
-    def reserve(self, request: str, member: str, qty: int) -> None:
-        expected = self.model.reserve(request, member, qty)
-        answer = self.stock.run(scripts.reserve(KEYS, self.model.generation, reservation(request, member, qty=qty)))
-        if expected == "OK":
-            assert isinstance(answer, Reserved) and answer.available == self.model.available
-            self.model.open[request] = (member, qty, answer.token)
-            self.tokens.append((request, answer.token))
-        elif expected == "DUP":
-            assert answer == Repeated(self.model.open[request][2], NOW + 5000)
-        else:
-            assert answer == Refused(No(expected))
+    def reserve(self, asked: list[tuple[str, str, int]]) -> None:
+        """Reserve for several at once, which goes as one after the other."""
+        calls = [
+            scripts.reserve(KEYS, self.model.generation, reservation(request, member, qty=qty))
+            for request, member, qty in asked
+        ]
+        for (request, member, qty), answer in zip(asked, self.stock.run_all(calls), strict=True):
+            expected = self.model.reserve(request, member, qty)
+            if expected == "OK":
+                assert isinstance(answer, Reserved) and answer.available == self.model.available
+                self.model.open[request] = (member, qty, answer.token)
+                self.tokens.append((request, answer.token))
+            elif expected == "DUP":
+                assert answer == Repeated(self.model.open[request][2], NOW + 5000)
+            else:
+                assert answer == Refused(No(expected))
 
     @rule(data=strategies.data(), granted=strategies.booleans())
     def end(self, data: Any, granted: bool) -> None:
-        """Close any reservation that ever was, also twice, also under a token that is not in force any more."""
+        """Close reservations that ever were, several at once, also twice, also under a token that is in force no more.
+
+        Together they go as one after the other.
+        """
         if not self.tokens:
             return
-        request, token = data.draw(strategies.sampled_from(self.tokens))
+        closed = data.draw(strategies.lists(strategies.sampled_from(self.tokens), min_size=1, max_size=4))
         script = scripts.confirm if granted else scripts.release
-        answer = self.stock.run(script(KEYS, self.model.generation, request=request, token=token))
+        answer = self.stock.run(script(KEYS, self.model.generation, closed))
+        assert answer == [self._expect_end(request, token, granted=granted) for request, token in closed]
+
+    def _expect_end(self, request: str, token: str, *, granted: bool) -> End:
         if request not in self.model.open:
-            assert answer == End.UNKNOWN
-            return
+            return End.UNKNOWN
         member, qty, current = self.model.open[request]
         if token != current:
-            assert answer == End.WRONG_STATE
-            return
-        assert answer == End.OK
+            return End.WRONG_STATE
         del self.model.open[request]
         if granted:
             self.granted[member] = self.granted.get(member, 0) + qty
         else:
             self.model.available += qty
             self.model.held[member] -= qty
+        return End.OK
 
     @rule(member=strategies.sampled_from(MEMBERS), qty=strategies.integers(-2, 3), late=strategies.booleans())
     def other_way(self, member: str, qty: int, late: bool) -> None:

@@ -168,8 +168,8 @@ def test_who_is_refused_for_limit_or_stock_uses_up_no_rate(stock: BlockingStock)
 
 def test_a_campaign_that_was_never_loaded_has_no_generation(stock: BlockingStock) -> None:
     assert take(stock) == Fault(Why.NO_GENERATION)
-    assert stock.run(scripts.confirm(KEYS, 1, request="r1", token="1/1-0")) == Fault(Why.NO_GENERATION)
-    assert stock.run(scripts.release(KEYS, 1, request="r1", token="1/1-0")) == Fault(Why.NO_GENERATION)
+    assert stock.run(scripts.confirm(KEYS, 1, [("r1", "1/1-0")])) == Fault(Why.NO_GENERATION)
+    assert stock.run(scripts.release(KEYS, 1, [("r1", "1/1-0")])) == Fault(Why.NO_GENERATION)
     assert stock.run(scripts.adjust(KEYS, version=2, units=-1, members={"m1": 1})) == Fault(Why.NO_GENERATION)
     assert stock.run(scripts.configure(KEYS, 1, configuration())) == Fault(Why.NO_GENERATION)
     assert standing(stock) == Fault(Why.NO_GENERATION)
@@ -184,8 +184,8 @@ def test_another_generation_is_refused_and_named(stock: BlockingStock, generatio
 
     for answer in (
         take(stock, "r2", generation=generation),
-        stock.run(scripts.confirm(KEYS, generation, request="r1", token=token)),
-        stock.run(scripts.release(KEYS, generation, request="r1", token=token)),
+        stock.run(scripts.confirm(KEYS, generation, [("r1", token)])),
+        stock.run(scripts.release(KEYS, generation, [("r1", token)])),
         stock.run(scripts.configure(KEYS, generation, configuration(config=9))),
     ):
         assert answer == Fault(Why.STALE_GENERATION, "7")
@@ -201,8 +201,8 @@ def test_one_lost_key_is_noticed_by_every_script(stock: BlockingStock, part: str
     expected = Fault(Why.NO_GENERATION) if part == "h" else Fault(Why.CORRUPT, part)
 
     assert take(stock, "r3", "m3") == expected
-    assert stock.run(scripts.confirm(KEYS, 1, request="r1", token=token)) == expected
-    assert stock.run(scripts.release(KEYS, 1, request="r1", token=token)) == expected
+    assert stock.run(scripts.confirm(KEYS, 1, [("r1", token)])) == expected
+    assert stock.run(scripts.release(KEYS, 1, [("r1", token)])) == expected
     assert standing(stock) == expected
 
 
@@ -225,7 +225,7 @@ def test_a_record_that_makes_no_sense_is_noticed(stock: BlockingStock) -> None:
     stock.client.hset(KEYS.key("r"), "r1", "nonsense")
 
     assert take(stock) == Fault(Why.CORRUPT, "r")
-    assert stock.run(scripts.confirm(KEYS, 1, request="r1", token=token)) == Fault(Why.CORRUPT, "r")
+    assert stock.run(scripts.confirm(KEYS, 1, [("r1", token)])) == Fault(Why.CORRUPT, "r")
 
 
 @pytest.mark.parametrize(
@@ -253,9 +253,9 @@ def test_a_bad_argument_is_named_by_its_place_and_writes_nothing(
     open_sale(stock)
     before = everything(stock)
     call = scripts.reserve(KEYS, 1, reservation())
-    args = tuple(value if n == place else each for n, each in enumerate(call.args))
+    args = tuple(value if n == place else each for n, each in enumerate((*call.args, *call.own)))
 
-    raw = stock.run(replace(call, args=args, read=list))  # type: ignore[arg-type]
+    raw = stock.run(replace(call, args=args, own=(), read=list))  # type: ignore[arg-type]
 
     assert raw == [b"BAD_ARG", place + 1]
     assert everything(stock) == before
@@ -265,7 +265,52 @@ def test_a_missing_argument_is_a_bad_one(stock: BlockingStock) -> None:
     open_sale(stock)
     call = scripts.reserve(KEYS, 1, reservation())
 
-    assert stock.run(replace(call, args=call.args[:7], read=list)) == [b"BAD_ARG", 8]  # type: ignore[arg-type]
+    assert stock.run(replace(call, own=call.own[:6], read=list)) == [b"BAD_ARG", 8]  # type: ignore[arg-type]
+    assert stock.run(replace(call, own=(), read=list)) == [b"BAD_ARG", 2]  # type: ignore[arg-type]
+
+
+def test_a_bad_argument_of_one_is_said_before_anything_is_written_for_the_others(stock: BlockingStock) -> None:
+    open_sale(stock)
+    before = everything(stock)
+    call = scripts.reserve(KEYS, 1, reservation())
+    other = scripts.reserve(KEYS, 1, reservation("r2", "m2", qty=0))
+
+    raw = stock.run(replace(call, own=(*call.own, *other.own), read=list))  # type: ignore[arg-type]
+
+    assert raw == [b"BAD_ARG", 12]
+    assert everything(stock) == before
+
+
+def test_reservations_that_come_together_are_one_call_and_each_is_told_its_own(stock: BlockingStock) -> None:
+    open_sale(stock, total=2)
+    asked = [("r1", "m1"), ("r1", "m1"), ("r1", "m2"), ("r2", "m1"), ("r3", "m3"), ("r4", "m4")]
+    calls = stock.client.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"]
+
+    told = stock.run_all([scripts.reserve(KEYS, 1, reservation(*each)) for each in asked])
+
+    assert stock.client.info("commandstats")["cmdstat_evalsha"]["calls"] == calls + 1
+    first, again, reused, limited, second, sold_out = told
+    assert isinstance(first, Reserved) and isinstance(second, Reserved)
+    assert (first.available, second.available) == (1, 0)
+    assert again == Repeated(first.token, NOW + 5000)
+    assert (reused, limited, sold_out) == (Refused(No.KEY_REUSE), Refused(No.LIMIT), Refused(No.SOLD_OUT))
+    now = standing(stock, request="r3")
+    assert (now.units, now.request_count, now.member_count) == (2, 2, 2)
+    assert now.reservation == Repeated(second.token, NOW + 5000)
+
+
+def test_a_record_that_makes_no_sense_is_noticed_before_anything_is_written_for_the_others(
+    stock: BlockingStock,
+) -> None:
+    open_sale(stock, limit=3)
+    take_token(stock)
+    stock.client.hset(KEYS.key("u"), "m1", "nonsense")
+    before = everything(stock)
+
+    told = stock.run_all([scripts.reserve(KEYS, 1, reservation(*each)) for each in (("r2", "m2"), ("r3", "m1"))])
+
+    assert told == [Fault(Why.CORRUPT, "u")] * 2
+    assert everything(stock) == before
 
 
 def test_a_wrong_call_is_our_bug_and_no_answer() -> None:
@@ -280,7 +325,7 @@ def test_a_confirmed_reservation_is_gone_and_its_unit_stays_taken(stock: Blockin
     open_sale(stock, total=2)
     token = take_token(stock)
 
-    assert stock.run(scripts.confirm(KEYS, 1, request="r1", token=token)) == End.OK
+    assert stock.run(scripts.confirm(KEYS, 1, [("r1", token)])) == [End.OK]
     now = standing(stock, request="r1")
     assert (now.available, now.units, now.request_count, now.member_count, now.reservation) == (1, 0, 0, 1, None)
     assert take(stock, "r2") == Refused(No.LIMIT)
@@ -291,7 +336,7 @@ def test_a_released_reservation_is_as_if_it_had_not_been(stock: BlockingStock) -
     before = everything(stock)
     token = take_token(stock)
 
-    assert stock.run(scripts.release(KEYS, 1, request="r1", token=token)) == End.OK
+    assert stock.run(scripts.release(KEYS, 1, [("r1", token)])) == [End.OK]
     assert everything(stock) == before
     assert isinstance(take(stock), Reserved)
 
@@ -300,7 +345,7 @@ def test_a_release_gives_back_all_that_was_reserved_together(stock: BlockingStoc
     open_sale(stock, total=5, limit=5, held={"m1": 1})
     token = take_token(stock, qty=3)
 
-    stock.run(scripts.release(KEYS, 1, request="r1", token=token))
+    stock.run(scripts.release(KEYS, 1, [("r1", token)]))
 
     assert standing(stock).available == 5
     assert stock.client.hget(KEYS.key("u"), "m1") == b"1"
@@ -311,10 +356,10 @@ def test_a_release_gives_back_all_that_was_reserved_together(stock: BlockingStoc
 def test_a_reservation_is_closed_once_whoever_comes_second(stock: BlockingStock, first: Any, second: Any) -> None:
     open_sale(stock)
     token = take_token(stock)
-    assert stock.run(first(KEYS, 1, request="r1", token=token)) == End.OK
+    assert stock.run(first(KEYS, 1, [("r1", token)])) == [End.OK]
     before = everything(stock)
 
-    assert stock.run(second(KEYS, 1, request="r1", token=token)) == End.UNKNOWN
+    assert stock.run(second(KEYS, 1, [("r1", token)])) == [End.UNKNOWN]
     assert everything(stock) == before
 
 
@@ -322,10 +367,33 @@ def test_a_reservation_is_closed_once_whoever_comes_second(stock: BlockingStock,
 def test_a_reservation_that_was_made_anew_is_not_the_old_owners_to_close(stock: BlockingStock, end: Any) -> None:
     open_sale(stock)
     old = take_token(stock)
-    stock.run(scripts.release(KEYS, 1, request="r1", token=old))
+    stock.run(scripts.release(KEYS, 1, [("r1", old)]))
     new = take_token(stock)
     assert new != old
     before = everything(stock)
 
-    assert stock.run(end(KEYS, 1, request="r1", token=old)) == End.WRONG_STATE
+    assert stock.run(end(KEYS, 1, [("r1", old)])) == [End.WRONG_STATE]
+    assert everything(stock) == before
+
+
+@pytest.mark.parametrize("end", [scripts.confirm, scripts.release])
+def test_many_are_closed_at_once_each_for_itself(stock: BlockingStock, end: Any) -> None:
+    open_sale(stock, limit=9)
+    one, two, other = take_token(stock), take_token(stock, "r2", "m1"), take_token(stock, "r3", "m3")
+
+    ended = stock.run(end(KEYS, 1, [("r1", one), ("r2", other), ("r2", two), ("r2", two), ("r9", one)]))
+
+    assert ended == [End.OK, End.WRONG_STATE, End.OK, End.UNKNOWN, End.UNKNOWN]
+    now = standing(stock, request="r3")
+    assert (now.units, now.request_count, now.reservation) == (1, 1, Repeated(other, NOW + 5000))
+
+
+@pytest.mark.parametrize("end", [scripts.confirm, scripts.release])
+def test_one_that_makes_no_sense_leaves_all_that_were_to_be_closed_with_it(stock: BlockingStock, end: Any) -> None:
+    open_sale(stock, limit=9)
+    pairs = [("r1", take_token(stock)), ("r2", take_token(stock, "r2", "m2"))]
+    stock.client.hset(KEYS.key("r"), "r2", "nonsense")
+    before = everything(stock)
+
+    assert stock.run(end(KEYS, 1, pairs)) == Fault(Why.CORRUPT, "r")
     assert everything(stock) == before

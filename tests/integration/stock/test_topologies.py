@@ -88,8 +88,8 @@ def test_a_cluster_carries_every_script_of_every_campaign(cluster: tuple[Address
         granted = stock.run(scripts.reserve(keys, 1, reservation()))
         refused = stock.run(scripts.reserve(keys, 1, reservation("r2", "m2")))
         assert isinstance(granted, Reserved) and isinstance(refused, Reserved)
-        assert stock.run(scripts.confirm(keys, 1, request="r1", token=granted.token)) == End.OK
-        assert stock.run(scripts.release(keys, 1, request="r2", token=refused.token)) == End.OK
+        assert stock.run(scripts.confirm(keys, 1, [("r1", granted.token)])) == [End.OK]
+        assert stock.run(scripts.release(keys, 1, [("r2", refused.token)])) == [End.OK]
         stock.run(scripts.adjust(keys, version=2, units=-1, members={"m3": 1}))
         assert standing(stock, keys=keys).available == 0
 

@@ -80,7 +80,7 @@ def test_a_new_generation_knows_no_reservation_of_the_old_one(stock: BlockingSto
     token = take_token(stock)
     open_sale(stock, generation=2, available=49, held={"m1": 1})
 
-    assert stock.run(scripts.release(KEYS, 2, request="r1", token=token)) == End.UNKNOWN
+    assert stock.run(scripts.release(KEYS, 2, [("r1", token)])) == [End.UNKNOWN]
     now = standing(stock)
     assert (now.available, now.units, now.member_count) == (49, 0, 1)
 
@@ -172,7 +172,7 @@ def test_less_than_nothing_is_left_where_reservations_are_open_for_what_is_gone(
 
     assert standing(stock).available == -1
     assert take(stock, "r2", "m2") == Refused(No.SOLD_OUT)
-    stock.run(scripts.release(KEYS, 1, request="r1", token=token))
+    stock.run(scripts.release(KEYS, 1, [("r1", token)]))
     assert standing(stock).available == 0
 
 

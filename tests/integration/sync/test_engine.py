@@ -103,6 +103,23 @@ def test_the_loop_waits_longer_and_longer_while_the_line_is_down_and_forgets_tha
     assert IDLE_S[0] <= healed <= IDLE_S[1]
 
 
+def test_the_loop_rests_as_long_as_a_large_chain_asks_it_to_and_never_longer_than_five_minutes(
+    rig: Rig, loop: tuple[SyncEngine, HandWait]
+) -> None:
+    engine, wait = loop
+    engine.start()
+    wait.next()
+    rests = []
+    for asked_s in (100.0, 1.0, 1e9):
+        rig.server.rest_s = asked_s
+        engine.wake()
+        rests.append(wait.next())
+
+    assert 50 <= rests[0] <= 150
+    assert IDLE_S[0] <= rests[1] <= IDLE_S[1]
+    assert rests[2] <= 300
+
+
 def test_the_loop_gives_a_busy_server_the_time_that_it_asks_for(rig: Rig, loop: tuple[SyncEngine, HandWait]) -> None:
     engine, wait = loop
     busy = httpx.Response(503, json={"outcome": "busy", "facts": {}}, headers={"retry-after": "120"})
