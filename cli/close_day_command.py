@@ -5,8 +5,8 @@ from pathlib import Path
 from app.services.ports import Busy, Offline
 from app.store.errors import StoreError
 from cli.exits import Exit, complain
+from cli.ledger_trouble import explain
 from cli.no_terminal import NoTerminal
-from cli.till_command import EXITS
 from cli.till_folder import TILL_FILE, NoSuchPass, find_pass, till_folder
 from ui.running_till import RunningTill, open_running_till
 
@@ -25,8 +25,7 @@ def run_close_day(data_dir: Path | None) -> int:
         complain(str(error))
         return Exit.CANNOT_START
     except StoreError as error:
-        complain(str(error))
-        return EXITS.get(error.key, Exit.UNAVAILABLE)
+        return explain(error)
 
 
 def _close(running: RunningTill) -> int:

@@ -7,8 +7,9 @@ from app.services.ports import Busy, Offline
 from app.services.secrets import Vault
 from app.store.errors import StoreError
 from cli.exits import Exit, complain
+from cli.ledger_trouble import explain
 from cli.no_terminal import NoTerminal
-from cli.till_command import EXITS, go_on
+from cli.till_command import go_on
 from cli.till_folder import (
     INSECURE_ZH,
     TILL_FILE,
@@ -50,7 +51,7 @@ def enrol_till(data_dir: Path | None, *, till_id: str, server: str, code: str) -
     """
     read = read_code(code)
     if read is None:
-        complain(f"a code has ten letters and digits / 登记码由十个字母和数字组成: {code}")
+        complain(f"a code has fifteen letters and digits / 登记码由十五个字母和数字组成: {code}")
         return Exit.CANNOT_START
     if not may_be_plain(server):
         complain(f"{server} would be spoken to without TLS, which only this machine may: {INSECURE_ZH}")
@@ -87,8 +88,7 @@ def _go_on(folder: Path) -> int:
                 return Exit.DAMAGED_DATA
             go_on(running)
     except StoreError as error:
-        complain(str(error))
-        return EXITS.get(error.key, Exit.UNAVAILABLE)
+        return explain(error)
     return Exit.OK
 
 

@@ -30,6 +30,6 @@ class Exit(IntEnum):
 NEW_CHAIN = "A new, empty chain. Headquarters' key, for its owner alone: {}"
 
 
-def complain(message: str) -> None:
-    """Tell a person what keeps the command from going on, without a traceback."""
-    print(f"pawtill: {message}", file=sys.stderr, flush=True)
+def complain(*messages: str) -> None:
+    """Tell a person what keeps the command from going on, a line for each message, without a traceback."""
+    print("\n".join(f"pawtill: {message}" for message in messages), file=sys.stderr, flush=True)

@@ -19,7 +19,7 @@ from resources.translations import load
 from server.code_key import CodeKeyDiffers, CodeKeyMissing
 from server.db.errors import DatabaseTrouble, DataDirInUse
 from server.opening import open_services
-from server.services import findings
+from server.services import findings, quarantine
 from server.services.answers import Answer, ok
 from server.services.context import Actor, NotProvisioned
 from server.services.findings import Word
@@ -72,8 +72,14 @@ def run_close(settings: Settings, finding_id: int, *, language: str, word: Word)
     return _say(settings, finding_id, step="close", word=word, body=body, language=language)
 
 
+def run_judge(settings: Settings, finding_id: int, *, language: str, word: Word) -> int:
+    """Have the entry of a finding judged again and print the finding."""
+    body = {"by": word.by, "reason": word.reason}
+    return _say(settings, finding_id, step="judge", word=word, body=body, language=language)
+
+
 def _say(settings: Settings, finding_id: int, *, step: str, word: Word, body: Json, language: str) -> int:
-    use_case = findings.decide if step == "decide" else findings.close
+    use_case = {"decide": findings.decide, "close": findings.close, "judge": quarantine.judge}[step]
 
     def here(services: Services) -> Answer:
         return services.write(lambda conn, ctx: use_case(conn, ctx, finding_id, word=word), OPERATOR)

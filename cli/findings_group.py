@@ -7,7 +7,7 @@ import typer
 
 from cli.options import DatabaseUrl, DataDir, Language
 
-findings = typer.Typer(help="What a person must look at: list, show, decide, close.", no_args_is_help=True)
+findings = typer.Typer(help="What a person must look at: list, show, decide, close, judge.", no_args_is_help=True)
 
 
 class FindingState(StrEnum):
@@ -101,3 +101,22 @@ def close_finding(
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
     raise typer.Exit(run_close(settings, finding_id, language=language, word=Word(by, reason)))
+
+
+@findings.command("judge")
+def judge_again(
+    finding_id: FindingId,
+    *,
+    by: By,
+    reason: Why,
+    language: WordsIn = Language.ZH,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Judge the entry of a finding in quarantine again, as a server does by itself every hour until it is decided."""
+    from cli.findings_command import run_judge
+    from cli.settings import server_settings
+    from server.services.findings import Word
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(run_judge(settings, finding_id, language=language, word=Word(by, reason)))

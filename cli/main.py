@@ -302,7 +302,9 @@ def demo(
 ) -> None:
     """Start a demo chain with a server and a till, signed in as a cashier with things to scan."""
     if headless:
-        os.environ["QT_QPA_PLATFORM"] = "offscreen"
+        from cli.screen import no_screen_needed
+
+        os.environ["QT_QPA_PLATFORM"] = no_screen_needed()
     from cli.demo import run_demo
 
     raise typer.Exit(run_demo(headless=headless, shots=shots, language=language))

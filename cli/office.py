@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.domain.refusals import Refusal
 from app.services.ports import Busy, Offline
-from cli.chain_door import own_line
+from cli.chain_door import own_address, own_line
 from cli.data_trouble import explain
 from cli.exits import Exit, complain
 from server.code_key import CodeKeyDiffers, CodeKeyMissing
@@ -57,8 +57,8 @@ class Office(Protocol):
 def open_office(settings: Settings, url: str) -> Iterator[Office]:
     """Open the database, or the line to the server that has it; two writers on one database are never let in.
 
-    Raises what `open_services` raises, and of the line OSError, Offline and Busy. `url` is used on this machine alone:
-    headquarters' key is sent through no network.
+    Raises what `open_services` raises, and of the line OSError, Offline and Busy. `url` counts on this machine alone,
+    "" is where the server listens by its settings: headquarters' key is sent through no network.
     """
     try:
         services = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
@@ -74,14 +74,15 @@ def open_office(settings: Settings, url: str) -> Iterator[Office]:
 
 def at_office(settings: Settings, url: str, act: Callable[[Office], int]) -> int:
     """Act as headquarters and return the exit code; a person is told what keeps it from being done."""
-    if urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}:
+    address = own_address(settings, url)
+    if url not in ("", address):
         complain(f"{url} is another machine: run this where the server is, or call its API")
         return Exit.CANNOT_START
     try:
         with open_office(settings, url) as office:
             return act(office)
     except (Offline, Busy) as error:
-        complain(f"the server that has the data open does not answer on {url} ({error}); name its address with --url")
+        complain(f"the server on this data gives no answer on {address} ({error}); name its address with --url")
         return Exit.DATA_IN_USE
     except NotProvisioned:
         complain("there is no chain yet; start the server once: pawtill server")

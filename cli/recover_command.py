@@ -8,9 +8,10 @@ from app.domain.refusals import RefusalCode
 from app.services.ports import Busy, Offline
 from app.services.system import SystemIds
 from app.services.till import Till
-from app.store.errors import LedgerLocked, StoreError
+from app.store.errors import StoreError
 from app.store.second_copy import SecondCopy
 from cli.exits import Exit, complain
+from cli.ledger_trouble import explain
 from cli.no_terminal import NoTerminal
 from cli.till_command import join_chain
 from cli.till_folder import TILL_FILE, NoSuchPass, copy_folder, find_pass, make_folder, till_folder
@@ -49,16 +50,15 @@ def run_recover(data_dir: Path | None, *, join: Path | None, copy: Path | None) 
     who = (joined.till_id, joined.store_id)
     try:
         begun = recover(folder / TILL_FILE, opened, who=who, copy=second, new_id=SystemIds().new())
-    except LedgerLocked as error:
-        complain(str(error))
-        return Exit.DATA_IN_USE
     except (Offline, Busy) as trouble:
         if isinstance(trouble, Misunderstood) and str(trouble) == RefusalCode.NOT_ALLOWED.value:
             complain(_ONE_EPOCH)
             return Exit.FOUND_SOMETHING
         complain(f"head office was not asked ({trouble}): nothing has changed here; try again when it can be reached")
         return Exit.UNAVAILABLE
-    except (StoreError, OSError) as error:
+    except StoreError as error:
+        return explain(error)
+    except OSError as error:
         complain(str(error))
         return Exit.UNAVAILABLE
     if begun is not None:

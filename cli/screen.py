@@ -1,8 +1,9 @@
-"""Find out whether a window can open here, before Qt ends the process over it."""
+"""Find out whether a window can open here, before Qt ends the process over it; make a screen where there is none."""
 
 import os
 import subprocess
 import sys
+from importlib.resources import files
 
 _OPEN = (
     "from PySide6.QtGui import QGuiApplication as A; print('x'.join(map(str, A([]).primaryScreen().size().toTuple())))"
@@ -33,3 +34,13 @@ def why_no_screen() -> str | None:
         return None
     lines = [line.strip() for line in tried.stderr.splitlines() if line.strip()]
     return lines[0] if lines else "Qt finds no screen"
+
+
+def no_screen_needed() -> str:
+    """Return the `QT_QPA_PLATFORM` of a screen that nobody sees, as large as the demo's window.
+
+    Qt's own is 800 by 800, so that dialogs, which stay on the screen, would not be over the middle of the window.
+    """
+    screen = str(files("resources") / "demo" / "screen.json")
+    # Qt parts the platform's options at colons, and a path of Windows has one.
+    return "offscreen" if ":" in screen else f"offscreen:configfile={screen}"

@@ -6,6 +6,7 @@ from app.services.ports import Busy, Offline
 from app.services.secrets import Vault
 from app.store.errors import StoreError
 from cli.exits import Exit, complain
+from cli.ledger_trouble import exit_code, in_words
 from cli.screen import why_no_screen
 from cli.till_folder import (
     TILL_FILE,
@@ -23,13 +24,6 @@ from sync.enrol import rejoin
 from ui.counter.terminal import CashierTerminal
 from ui.desktop import application, run_until_closed, say_trouble, show_till
 from ui.running_till import RunningTill, TillPass, open_running_till
-
-EXITS = {
-    "ledger_locked": Exit.DATA_IN_USE,
-    "ledger_newer": Exit.NEWER_DATA,
-    "ledger_foreign": Exit.CANNOT_START,
-    "ledger_damaged": Exit.DAMAGED_DATA,
-}
 
 
 def run_till(
@@ -63,9 +57,9 @@ def run_till(
         copy = copy_folder(folder)
         running = open_running_till(folder / TILL_FILE, granted, payments=terminal, copy_folder=copy)
     except StoreError as error:
-        text = str(error)
-        say_trouble(error.key, error.detail, language=language, shown=lambda: complain(text))
-        return EXITS.get(error.key, Exit.UNAVAILABLE)
+        lines = in_words(error)
+        say_trouble(error.key, error.detail, language=language, shown=lambda: complain(*lines))
+        return exit_code(error)
     with running:
         running.till.operator = operator
         if join is not None:

@@ -6,7 +6,6 @@ import gc
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
-from enum import IntEnum
 from pathlib import Path
 
 import uvicorn
@@ -17,7 +16,8 @@ from app.domain.lifecycle import InvalidLifecycle
 from server import logs
 from server.background import Background
 from server.code_key import CodeKeyDiffers, CodeKeyMissing
-from server.db.errors import DatabaseDamaged, DatabaseTrouble, DataDirInUse, NewerSchema
+from server.db.errors import DatabaseTrouble
+from server.exits import ExitCode, PortInUse, exit_code, in_words
 from server.http.access_log import AccessLog
 from server.http.app import create_app
 from server.jobs.issuing import Issuer
@@ -48,22 +48,8 @@ _PLAIN = (
     "that speaks TLS / 明文 HTTP 只能用于本机：请保持 PAWTILL_TLS 开启，或只监听 127.0.0.1 并在前面放置 TLS 代理"
 )
 
-
-class ExitCode(IntEnum):
-    """Number the ways in which `serve` ends; the same as those of the command line (`cli/exits.py`)."""
-
-    OK = 0
-    CANNOT_START = 2
-    PORT_IN_USE = 3
-    DATA_IN_USE = 4
-    NEWER_DATA = 5
-    DAMAGED_DATA = 6
-    UNAVAILABLE = 7
-    OTHER_CODE_KEY = 9
-
-
-class PortInUse(Exception):
-    """Refuse to be the second server on one port."""
+_KNOWN = (PortInUse, DatabaseTrouble, SQLAlchemyError, CodeKeyDiffers, CodeKeyMissing, InvalidLifecycle)
+"""What keeps a server from starting, besides wrong settings and files that cannot be used."""
 
 
 def serve(settings: Settings, *, announce: Callable[[str], None] | None = None) -> int:
@@ -82,21 +68,14 @@ def serve(settings: Settings, *, announce: Callable[[str], None] | None = None) 
         _run(settings, announce or _print)
     except KeyboardInterrupt:
         return ExitCode.OK
-    except PortInUse as error:
-        return _stop(ExitCode.PORT_IN_USE, str(error))
-    except DataDirInUse as error:
-        return _stop(ExitCode.DATA_IN_USE, str(error))
-    except NewerSchema as error:
-        return _stop(ExitCode.NEWER_DATA, f"{error}; run the newer version of Pawtill")
-    except DatabaseDamaged as error:
-        return _stop(ExitCode.DAMAGED_DATA, f"{error}; restore it from a backup")
-    except (DatabaseTrouble, SQLAlchemyError) as error:
-        return _stop(ExitCode.UNAVAILABLE, str(error))
-    except CodeKeyDiffers as error:
-        return _stop(ExitCode.OTHER_CODE_KEY, str(error))
-    except (ValueError, OSError, CodeKeyMissing, InvalidLifecycle) as error:
-        return _stop(ExitCode.CANNOT_START, str(error))
+    except (*_KNOWN, ValueError, OSError) as error:
+        return _stop(error)
     return ExitCode.OK
+
+
+def _stop(error: Exception) -> int:
+    sys.stderr.writelines(f"pawtill server: {line}\n" for line in in_words(error))
+    return exit_code(error)
 
 
 def _run(settings: Settings, announce: Callable[[str], None]) -> None:
@@ -132,10 +111,8 @@ def _work(settings: Settings, listener: socket.socket) -> None:
     logs.configure(settings.log_level)
     try:
         services = _open(settings)
-    except (DatabaseTrouble, SQLAlchemyError, OSError, CodeKeyMissing) as error:
-        sys.exit(_stop(ExitCode.UNAVAILABLE, str(error)))
-    except CodeKeyDiffers as error:
-        sys.exit(_stop(ExitCode.OTHER_CODE_KEY, str(error)))
+    except (*_KNOWN, OSError) as error:
+        sys.exit(_stop(error))
     try:
         _answer(services, settings, listener)
     finally:
@@ -217,24 +194,3 @@ def _url(listener: socket.socket, scheme: str) -> str:
 def _print(url: str) -> None:
     sys.stdout.write(f"pawtill server on {url}\n")
     sys.stdout.flush()
-
-
-_IN_CHINESE = {
-    ExitCode.CANNOT_START: "服务器无法启动，原因见下一行。",
-    ExitCode.PORT_IN_USE: "端口已被其他程序占用：请关闭该程序，或用 --port 换一个端口。没有任何数据受影响。",
-    ExitCode.DATA_IN_USE: "数据文件夹正被另一个 Pawtill 服务器使用：每个文件夹只能运行一个服务器。没有任何数据受影响。",
-    ExitCode.NEWER_DATA: "数据由更新版本的 Pawtill 写入：请运行新版本。没有任何数据受影响。",
-    ExitCode.DAMAGED_DATA: "数据库已损坏：请从备份恢复，不要删除任何文件。",
-    ExitCode.OTHER_CODE_KEY: (
-        "数据文件夹里的密钥（code.key 或 chain.key）不是这个数据库的："
-        "请从最先建立该数据库的服务器的数据文件夹复制 code.key 和 chain.key。没有任何数据受影响。"
-    ),
-    ExitCode.UNAVAILABLE: "数据库暂时无法读写（被占用、只读或磁盘已满），什么都没有改动。",
-}
-"""What each way of not starting means, for those who do not read English; the details follow in English."""
-
-
-def _stop(code: ExitCode, message: str) -> int:
-    sys.stderr.write(f"pawtill server: {_IN_CHINESE[code]}\n" if code in _IN_CHINESE else "")
-    sys.stderr.write(f"pawtill server: {message}\n")
-    return code

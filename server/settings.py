@@ -44,7 +44,8 @@ class Settings(BaseSettings):
     )
     redis_url: SecretStr = Field(
         SecretStr(""),
-        description="redis://, rediss://, redis+sentinel://HOSTS/MASTER or redis+cluster://HOSTS; none = no Redis;"
+        description="redis://, rediss://, redis+sentinel://HOSTS/MASTER (Sentinels that ask for a login themselves:"
+        " ?sentinel_username=U&sentinel_password=P behind it) or redis+cluster://HOSTS; none = no Redis;"
         " empty = the bundled server, with its data in the data folder.",
     )
     redis_prefix: str = Field(

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from app.domain.refusals import Refusal, RefusalCode
 from app.services.ports import Busy, Offline
 from sync.identity import Identity
-from sync.protocol import Answer, Message
+from sync.protocol import SLOW, Answer, Message
 from sync.signatures import CLOCK, REPLAYED, Request
 from sync.trust import is_loopback, may_be_plain
 
@@ -255,11 +255,15 @@ def _read(response: httpx.Response, body: bytes, *, believed: bool) -> Json | Re
         raise Misunderstood("malformed")
     if "outcome" not in data:
         raise Offline(f"status_{status}")
+    told = data.get("facts")
+    facts = dict(told) if isinstance(told, dict) else {}
     if status in (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS):
+        if facts.get("reason") == SLOW:
+            # Not `Busy`, which says that nothing was done: it is what we would find out by waiting ourselves.
+            raise Offline("no_answer")
         raise Busy(_retry_after_s(response), _code(data))
     if response.is_client_error:
-        facts = data.get("facts")
-        return Refusal(_code(data), dict(facts) if isinstance(facts, dict) else {})
+        return Refusal(_code(data), facts)
     raise Offline(f"status_{status}")
 
 

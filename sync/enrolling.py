@@ -12,7 +12,7 @@ from app.services.ports import Offline
 from app.services.secrets import Attempt, DeviceKey, Secrets
 from sync.certificate import BadCertificate, read
 from sync.client import ServerClient
-from sync.enrolment import ENROL_PATH, Question, Unsealable, prove, stretch, unseal
+from sync.enrolment import ENROL_PATH, Question, Unsealable, name_of, prove, stretch, unseal
 
 KEY_BYTES = 32
 
@@ -46,6 +46,7 @@ def enrol(client: ServerClient, till_id: str, *, code: str, attempt: Attempt) ->
         ENROL_PATH,
         {
             "till": till_id,
+            "code_name": name_of(code),
             "enrolment": attempt.enrolment_id,
             "public_key": public_key.hex(),
             "nonce": question.nonce.hex(),

@@ -1,9 +1,11 @@
 """Say what a till and the server tell each other at enrolment, so that neither the code nor the chain's secrets travel.
 
-Imported by both ends. A one-time code has ten characters of Crockford's base32 (50 bits). Both ends stretch it to a key
-(scrypt, RFC 7914), under which the till proves that it knows the code for its public key, and the server seals its
-answer (ChaCha20-Poly1305, RFC 8439). Whoever listens, or answers in the server's place, would have to find 50 bits at
-some 30 ms a guess: it is safe to enrol before the server's certificate is known, and the sealed answer brings that.
+Imported by both ends. A one-time code has a name and a secret, five and ten characters of Crockford's base32 (25 and 50
+bits). Both ends stretch it to a key (scrypt, RFC 7914), under which the till proves that it knows the code for its
+public key, and the server seals its answer (ChaCha20-Poly1305, RFC 8439). Whoever listens, or answers in the server's
+place, would have to find 50 bits at some 30 ms a guess: it is safe to enrol before the server's certificate is known,
+and the sealed answer brings that. The name goes with the question, so that the few tries that a code has are those of
+people who have seen it: a stranger, who may ask too, uses none of them up.
 """
 
 import hashlib
@@ -18,7 +20,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 ENROL_PATH = "/v1/enrolments"
-CODE_CHARS = 10
+NAME_CHARS = 5
+CODE_CHARS = NAME_CHARS + 10
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Crockford's base32: no I, L, O, U."""
 _READ_AS = str.maketrans({"O": "0", "I": "1", "L": "1", "-": None, " ": None})
@@ -49,7 +52,7 @@ class Question:
 
 
 def spell(number: int) -> str:
-    """Write 50 bits as a code."""
+    """Write 75 bits as a code."""
     return "".join(ALPHABET[number >> shift & 31] for shift in range(5 * (CODE_CHARS - 1), -1, -5))
 
 
@@ -60,8 +63,13 @@ def read_code(typed: str) -> str | None:
 
 
 def show_code(code: str) -> str:
-    """Write a code in two halves, as it is told to a person."""
-    return f"{code[:5]}-{code[5:]}"
+    """Write a code in groups of five, as it is told to a person; the first is its name."""
+    return "-".join(code[at : at + NAME_CHARS] for at in range(0, CODE_CHARS, NAME_CHARS))
+
+
+def name_of(code: str) -> str:
+    """Return the part of a code that may be told: it names the code and says nothing of the rest."""
+    return code[:NAME_CHARS]
 
 
 def stretch(code: str, till: str) -> bytes:

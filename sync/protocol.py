@@ -24,6 +24,8 @@ from app.domain.ledger import CARRY, Entry
 PROTOCOL = 1
 HELLO_PATH, PUSH_PATH, PULL_PATH, SANITY_PATH = "/v1/sync/hello", "/v1/sync/push", "/v1/sync/pull", "/v1/sync/sanity"
 ENROL_PATH, UNKNOWN_PATH, ADOPT_PATH = "/v1/sync/enrol", "/v1/sync/unknown", "/v1/sync/adopt"
+SLOW = "slow"
+"""`reason` of a 503 that is no decision: what was asked for may be done all the same, and the same request tells."""
 PUSH_MAX_ENTRIES = 200
 PUSH_MAX_BYTES = 512 * 1024
 """Of entries as they travel: 200 ordinary sales are some 400 KiB, so they are one request and one durable commit."""

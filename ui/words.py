@@ -178,7 +178,7 @@ class Words:
             return self.text_or(f"{name}.{value}", str(value))
         if name in ("tier", "tiers"):
             return self.text("list.and").join(self.tier(str(tier)) for tier in _listed(value))
-        if name in ("order", "with", "coupon", "campaign", "card"):
+        if name in ("order", "refund_of", "with", "coupon", "campaign", "card"):
             return self.name((names or {}).get(str(value), short_id(str(value))))
         return self.text("list.and").join(
             self.name(part) if isinstance(part, Name) else str(part) for part in _listed(value)

@@ -16,8 +16,10 @@ _PIN = re.compile(rf"[0-9]{{{LENGTH_MIN},{LENGTH_MAX}}}", re.ASCII)
 _PURPOSE = b"pawtill: the pepper of staff PINs"
 FREE_TRIES = 4
 """Wrong ones without a pause."""
-PAUSE_FIRST, PAUSE_MAX = timedelta(seconds=30), timedelta(minutes=15)
+PAUSE_FIRST = timedelta(seconds=30)
 """Behind the fifth, doubled with each further one."""
+TRIES_MAX = 10
+"""Wrong ones behind which no time helps: whose PIN it is needs another one, from headquarters."""
 
 MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
 """Of Argon2id (RFC 9106): the least that OWASP's Password Storage Cheat Sheet recommends; some 50 ms at a till."""
@@ -38,14 +40,16 @@ def peppered(code_key: bytes, pin: str) -> bytes:
     return hmac.digest(pepper, pin.encode(), "sha256")
 
 
-def locked_for(failures: int, last_at: datetime | None, now: datetime) -> timedelta:
-    """Return how long nobody's PIN is looked at, 0 = it may be tried; `failures` in a row, the last one at `last_at`.
+def locked_for(failures: int, last_at: datetime | None, now: datetime) -> timedelta | None:
+    """Return how long nobody's PIN is looked at, 0 = it may be tried, None = never again: it takes a new one.
 
-    A clock that was set back makes the pause begin anew: it never makes it shorter.
+    `failures` in a row, the last one at `last_at`. A clock that was set back makes the pause begin anew: it never makes
+    it shorter.
     """
+    if failures >= TRIES_MAX:
+        return None
     if failures <= FREE_TRIES or last_at is None:
         return timedelta(0)
-    doubled = min(failures - FREE_TRIES - 1, 10)
-    pause: timedelta = min(PAUSE_FIRST * 2**doubled, PAUSE_MAX)
+    pause: timedelta = PAUSE_FIRST * 2 ** (failures - FREE_TRIES - 1)
     passed = now - last_at
     return pause if passed < timedelta(0) else max(timedelta(0), pause - passed)

@@ -4,6 +4,7 @@ A wrong PIN is an entry of the ledger, and so is a word that was given; the paus
 No PIN is kept, logged or sent.
 """
 
+from datetime import datetime
 from math import ceil
 
 from cryptography.exceptions import InvalidKey
@@ -46,9 +47,9 @@ def approve_risk(parts: Parts, order_id: str, coupon_id: str, *, by: str, pin: s
         return unknown("staff", by)
     if _is_operator(parts, manager):
         return refuse(RefusalCode.NOT_ALLOWED, same_person=manager.name)
-    pause = pins.locked_for(count, last_at, parts.now())
-    if pause:
-        return refuse(RefusalCode.PIN_LOCKED, retry_after_s=ceil(pause.total_seconds()))
+    locked = _locked(manager, count, last_at, now=parts.now())
+    if locked is not None:
+        return locked
     # Some 50 ms, outside of the transaction; nobody else is at it meanwhile (`Parts.ordering`).
     if not verifies(manager.verifier, parts.code_key, pin):
         return _failed(parts, manager, count + 1)
@@ -94,10 +95,15 @@ def _failed(parts: Parts, manager: Manager, count: int) -> Refusal:
     now = parts.now()
     with parts.recording() as tx:
         append_pin_failed(tx, parts, manager, count=count, now=now)
-    pause = pins.locked_for(count, now, now)
-    if pause:
-        return refuse(RefusalCode.PIN_LOCKED, retry_after_s=ceil(pause.total_seconds()))
-    return refuse(RefusalCode.WRONG_PIN)
+    return _locked(manager, count, now, now=now) or refuse(RefusalCode.WRONG_PIN)
+
+
+def _locked(manager: Manager, count: int, last_at: datetime | None, *, now: datetime) -> Refusal | None:
+    """Return how a PIN is refused that was wrong so often in a row; None = it may be tried."""
+    pause = pins.locked_for(count, last_at, now)
+    if pause is None:
+        return refuse(RefusalCode.PIN_LOCKED, manager=manager.name)
+    return refuse(RefusalCode.PIN_LOCKED, retry_after_s=ceil(pause.total_seconds())) if pause else None
 
 
 def verifies(verifier: str, code_key: bytes, pin: str) -> bool:

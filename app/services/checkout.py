@@ -110,29 +110,37 @@ def park(parts: Parts, order_id: str) -> OpenOrder | Refusal:
     step = lifecycles.load("order").step(row.state, OrderEvent.HOLD)
     if isinstance(step, Refusal) or row.request is None:
         return refuse(RefusalCode.ILLEGAL_TRANSITION, order=order_id, state=row.state, event=OrderEvent.HOLD.value)
-    if row.rights is not None:
-        return _park_with_rights(parts, row)
-    if parts.head_office.online:
+    if row.rights is None and not row.held and parts.head_office.online:
         return _hold(parts, replace(row, held=True), Asked.from_json(row.request))
-    if row.held:
-        return refuse(RefusalCode.NEEDS_ONLINE, order=order_id)
-    waiting = replace(row, state=OrderState.HELD)
-    with parts.database.write() as tx:
-        orders.put(tx, waiting, now=parts.now())
-    return open_order(parts, waiting)
+    waiting = None if row.held else _let_wait(parts, row)
+    if waiting is not None:
+        return waiting
+    # Nobody knows what it holds (the answer could not be written down), or its rights left this till since.
+    opened = checkout_again(parts, row)
+    return park(parts, order_id) if isinstance(opened, OpenOrder) and opened.state == OrderState.OPEN else opened
 
 
-def _park_with_rights(parts: Parts, row: OrderRow) -> OpenOrder | Refusal:
-    """Keep the till's own rights for an order that waits: no hold at the server, so only this till ends it."""
-    assert row.rights is not None
+def _let_wait(parts: Parts, row: OrderRow) -> OpenOrder | None:
+    """Keep what an order has of the till's own: no hold at the server, so only this till ends it. None = it is gone."""
     waiting = replace(row, state=OrderState.HELD)
     with parts.database.write() as tx:
         savepoint = tx.begin_nested()
-        if not rights.hold(tx, row.rights, row.id):
+        if row.rights is not None and not rights.hold(tx, row.rights, row.id):
             savepoint.rollback()
-            return refuse(RefusalCode.ILLEGAL_TRANSITION, order=row.id, state=row.state, event=OrderEvent.HOLD.value)
+            return None
         orders.put(tx, waiting, now=parts.now())
     return open_order(parts, waiting)
+
+
+def checkout_again(parts: Parts, row: OrderRow) -> OpenOrder | Refusal:
+    """Check an order out anew, with the rights of now; where its total is another one, it goes back to the cashier."""
+    assert row.request is not None and row.quote is not None, "an order that is OPEN says what was asked for"
+    asked, shown_minor = Asked.from_json(row.request), row.quote["payable_minor"]
+    opened = checkout(parts, row.id, asked.basket, stored_value_minor=asked.stored_value_minor)
+    if isinstance(opened, Refusal) or opened.quote.payable_minor == shown_minor:
+        return opened
+    now_minor = opened.quote.payable_minor
+    return refuse(RefusalCode.PAYMENT_MISMATCH, order=row.id, shown_minor=shown_minor, now_minor=now_minor)
 
 
 def _attempt(before: OrderRow | None) -> int:

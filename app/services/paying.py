@@ -29,8 +29,7 @@ from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
 from app.domain.states import OrderEvent, OrderState
 from app.domain.tenders import BY_TERMINAL, Settlement, Tender, TenderType, cash_due, settle
 from app.services.api import Cancelled, PaidOrder, PaymentPending, Receipt
-from app.services.asking import Asked
-from app.services.checkout import checkout, own_rights, price_again, stored_value_of
+from app.services.checkout import checkout_again, own_rights, price_again, stored_value_of
 from app.services.gathering import Site, gather_site, products
 from app.services.parts import Parts
 from app.services.ports import Busy, NotPaid, Offline, Paid, PaymentAnswer
@@ -129,16 +128,8 @@ def _pay_overdue(parts: Parts, row: OrderRow, tenders: tuple[Tender, ...] | None
 
 def _pay_with_rights(parts: Parts, row: OrderRow, tenders: tuple[Tender, ...] | None) -> Outcome:
     """Get what the order has come to need since its checkout (a promotion in it has got a budget), then pay it."""
-    assert row.request is not None and row.quote is not None, "an order that is OPEN says what was asked for"
-    asked, shown_minor = Asked.from_json(row.request), row.quote["payable_minor"]
-    opened = checkout(parts, row.id, asked.basket, stored_value_minor=asked.stored_value_minor)
-    if isinstance(opened, Refusal):
-        return opened
-    if opened.quote.payable_minor != shown_minor:
-        return refuse(
-            RefusalCode.PAYMENT_MISMATCH, order=row.id, shown_minor=shown_minor, now_minor=opened.quote.payable_minor
-        )
-    return pay(parts, row.id, tenders)
+    opened = checkout_again(parts, row)
+    return opened if isinstance(opened, Refusal) else pay(parts, row.id, tenders)
 
 
 # ------------------------------------------------------------------ what is due

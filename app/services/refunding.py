@@ -117,7 +117,7 @@ def _sold(conn: Connection, order: OrderRow, chain: Chain) -> SoldOrder:
 
 def _ask(parts: Parts, row: RefundRow) -> RefundDone | Refusal:
     """Ask the server, with the request on disk before it leaves."""
-    cannot = parts.push_first(order=row.order_id)
+    cannot = parts.push_first(refund_of=row.order_id)
     if cannot is not None:
         return cannot
     with parts.database.write() as tx:
@@ -128,7 +128,7 @@ def _ask(parts: Parts, row: RefundRow) -> RefundDone | Refusal:
         answer = parts.head_office.refund(question)
     except Offline:
         # It may be decided: the request stays, and the same id gets the same answer.
-        return refuse(RefusalCode.NEEDS_ONLINE, order=row.order_id, request=row.id)
+        return refuse(RefusalCode.NEEDS_ONLINE, refund_of=row.order_id, request=row.id)
     except Busy as busy:
         return refuse(busy.code, order=row.order_id, retry_after_s=busy.retry_after_s)
     if isinstance(answer, Refusal):

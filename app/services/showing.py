@@ -69,7 +69,7 @@ def order(parts: Parts, number: str) -> OrderView | Refusal:
         try:
             answer = parts.head_office.order(order_id)
         except (Offline, Busy):
-            answer = refuse(RefusalCode.NEEDS_ONLINE, order=order_id)
+            answer = refuse(RefusalCode.NEEDS_ONLINE, refund_of=order_id)
         # A sale whose entry is still on its way is HELD there, or unknown; what is in our own ledger is sold.
         behind = row is not None and row.entry_seq is not None and _before_sale(answer)
         if isinstance(answer, SoldOrderView) and answer.quote and not behind:
@@ -77,7 +77,7 @@ def order(parts: Parts, number: str) -> OrderView | Refusal:
         if row is None:
             return answer if isinstance(answer, Refusal) else _of_server(parts, answer)
     if row is None:
-        return refuse(RefusalCode.NEEDS_ONLINE, order=order_id)
+        return refuse(RefusalCode.NEEDS_ONLINE, refund_of=order_id)
     return _of_till(parts, row)
 
 

@@ -159,8 +159,8 @@ class Till:
         """Let an order use a coupon that this till has no right to and cannot ask about, on a manager's word.
 
         For coupons that are refused with `needs_approval` alone; each other reason is given as it is. `wrong_pin`, and
-        `pin_locked` for a while behind the fifth; `not_allowed` for one's own order, and while there is a line: then
-        the server is asked. Takes some 50 ms.
+        `pin_locked` for a while behind the fifth, and behind the tenth until there is a new PIN; `not_allowed` for
+        one's own order, and while there is a line: then the server is asked. Takes some 50 ms.
         """
         with self._ordering():
             return approving.approve_risk(self._parts, order_id, coupon_id, by=by, pin=pin, reason=reason)
@@ -180,7 +180,8 @@ class Till:
         """Let an order that was checked out wait for its payment, at the price of now: HELD.
 
         One that needs rights waits already. Where the server can be reached it knows of the order and times it out as
-        any other; offline the till alone does, and holds nothing. `illegal_transition` for what is paid or off.
+        any other; offline the till alone does, and holds nothing. One whose rights have left this till since, or whose
+        hold could not be written down, is checked out anew. `illegal_transition` for what is paid or off.
         """
         with self._ordering():
             return park(self._parts, order_id)

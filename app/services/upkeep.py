@@ -1,4 +1,4 @@
-"""Look after the till's file beside the counter: a second copy behind every sale, and a whole look each night.
+"""Look after the till's file beside the counter: a second copy behind every sale, and a whole look each day.
 
 One thread, woken every few seconds; it never holds up a sale, and it counts its turns instead of reading a clock.
 """
@@ -15,6 +15,11 @@ log = logging.getLogger(__name__)
 
 EVERY_S = 2.0
 TURNS_OF_A_DAY = round(24 * 3600 / EVERY_S)
+FIRST_LOOK = round(300 / EVERY_S)
+"""The turn of the first whole look: behind the rush of the start, and long before the till is turned off.
+
+Where that is done each evening no till ever runs for a day.
+"""
 STOP_WAIT_S = 30.0
 
 Wait = Callable[[threading.Event, float], object]
@@ -36,14 +41,14 @@ class Upkeep:
         self._thread: threading.Thread | None = None
 
     def turn(self) -> None:
-        """Bring the copy up to date and note its lag; once a day look at everything."""
+        """Bring the copy up to date and note its lag; once a day, the first time soon, look at everything."""
         self._turns += 1
         if self._database.damaged:
             return
         try:
             if self._copy is not None:
                 self._keep(self._copy)
-            if self._turns % TURNS_OF_A_DAY == 0:
+            if self._turns % TURNS_OF_A_DAY == FIRST_LOOK:
                 self._database.check_everything()
         except StoreError:
             log.exception("the file could not be looked after")

@@ -2,7 +2,6 @@
 
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,10 @@ from cli.screen import why_no_screen
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _PROBE_LIMIT_S = 20
 _LOAD_QT = "import PySide6.QtWidgets"
+_FIND_FONT = (
+    "from PySide6.QtGui import QGuiApplication as A; app = A(['doctor', '-platform', 'offscreen']); "
+    "from ui.theme import chinese_family; print(chinese_family() or '')"
+)
 
 
 def look() -> Iterator[Check]:
@@ -89,15 +92,13 @@ def _last_line(text: str) -> str:
 
 
 def _chinese_font() -> Check:
-    """Ask fontconfig; elsewhere the system brings its own Chinese fonts."""
-    tool = shutil.which("fc-list")
-    if tool is None:
-        known = not sys.platform.startswith("linux")
-        return fine("Chinese font", "the system's own") if known else note("Chinese font", "unknown (no fc-list)")
-    listed = subprocess.run(  # noqa: S603 - the path that `which` found, fixed arguments
-        [tool, ":lang=zh", "family"], capture_output=True, text=True, check=False
-    )
-    families = sorted({line.split(",")[0] for line in listed.stdout.splitlines() if line.strip()})
-    if families:
-        return fine("Chinese font", ", ".join(families[:3]))
+    """Ask what the window asks; elsewhere than on Linux the system brings its own Chinese fonts."""
+    if not sys.platform.startswith("linux"):
+        return fine("Chinese font", "the system's own")
+    asked = _python_says(_FIND_FONT)
+    if asked.returncode != 0:
+        return note("Chinese font", "unknown: the window toolkit does not load")
+    family = _last_line(asked.stdout)
+    if family:
+        return fine("Chinese font", family)
     return broken("Chinese font", "none: Chinese text would be boxes; on Debian install fonts-wqy-microhei")

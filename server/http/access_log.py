@@ -1,5 +1,6 @@
 """Log and count each request by its route, never by its path or body: ids in paths are people's."""
 
+import asyncio
 import time
 from typing import Any
 
@@ -7,6 +8,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server import metrics
+from server.http.answers import BUSY
 
 log = structlog.get_logger("pawtill.http")
 
@@ -33,6 +35,10 @@ class AccessLog:
 
         try:
             await self._app(scope, receive, note)
+        except asyncio.CancelledError:
+            # Whoever gave it up has told so by now (`in_time.py`).
+            status = BUSY
+            raise
         finally:
             state: dict[str, Any] = scope.get("state", {})
             route = getattr(scope.get("route"), "path", None)

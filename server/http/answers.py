@@ -31,8 +31,8 @@ class AnswerResponse(JSONResponse):
         return to_json(content)
 
 
-_STATUS = {RefusalCode.BUSY.value: 503, RefusalCode.RATE_LIMITED.value: 429}
-METHOD_UNKNOWN, TOO_LARGE = 405, 413
+METHOD_UNKNOWN, TOO_LARGE, BUSY = 405, 413, 503
+_STATUS = {RefusalCode.BUSY.value: BUSY, RefusalCode.RATE_LIMITED.value: 429}
 RETRY_AFTER_TROUBLE_S = 30
 """How long a caller waits where a person has to act first (a full disk)."""
 

@@ -136,4 +136,9 @@ def _answers(operation: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     if places or "requestBody" in operation:
         yield "422", answer("A request of the wrong shape", Invalid)
     yield "409", answer("Refused", Refused)
-    yield "503", answer("Nothing was decided; come again", Refused, **_LATER)
+    yield (
+        "503",
+        answer(
+            "Not now; with `reason` slow: it may be done all the same. Ask again, by the same id", Refused, **_LATER
+        ),
+    )

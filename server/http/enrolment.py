@@ -15,7 +15,7 @@ from server.http.values import Body, Id, Reason
 from server.services import devices, enrolment
 from server.services.answers import ok
 from server.services.context import Context
-from sync.enrolment import ENROL_PATH, WRONG_CODE, Question, proves, seal, show_code, stretch
+from sync.enrolment import ALPHABET, ENROL_PATH, NAME_CHARS, WRONG_CODE, Question, proves, seal, show_code, stretch
 
 router = APIRouter(tags=["enrolment"])
 
@@ -30,9 +30,13 @@ class CodeIn(Body):
 
 
 class EnrolIn(Body):
-    """`enrolment` is the till's own id for this; `public_key` (Ed25519), `nonce` and `proof` in hex."""
+    """`enrolment` is the till's own id for this; `public_key` (Ed25519), `nonce` and `proof` in hex.
+
+    `code_name` is the first five characters of the code, which only who was given the code knows.
+    """
 
     till: Id
+    code_name: Annotated[str, Field(pattern=f"^[{ALPHABET}]{{{NAME_CHARS}}}$")]
     enrolment: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
     public_key: Annotated[str, Field(pattern=_HEX_32)]
     nonce: Annotated[str, Field(pattern=_HEX_32)]
@@ -47,7 +51,7 @@ class AccessIn(Body):
 
 @router.post("/v1/tills/{till_id}/enrolment-codes", status_code=201)
 def post_code(*, till_id: PathId, body: CodeIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
-    """Make a one-time code for a till, new or not: 15 minutes, five tries, one use; told this once."""
+    """Make a one-time code for a till, new or not: 15 minutes, five tries of who names it, one use; told this once."""
     made = services.write(
         lambda conn, ctx: enrolment.make_code(conn, ctx, till_id, store_id=body.store, chain_key=services.chain_key),
         actor,
@@ -62,16 +66,22 @@ def post_code(*, till_id: PathId, body: CodeIn, services: ServicesDep, actor: He
 def post_enrolment(*, body: EnrolIn, services: ServicesDep) -> JSONResponse:
     """Take a till's key against a one-time code; who asks has no key yet. The answer is sealed under the code."""
     question = Question(body.till, body.enrolment, bytes.fromhex(body.public_key), bytes.fromhex(body.nonce))
-    tried = services.write(lambda conn, ctx: enrolment.take_try(conn, ctx, question))
+    chain_key, name = services.chain_key, body.code_name
+    # Looked at first: what strangers send does not come to the one writer of everybody.
+    if services.read(lambda conn, _ctx: enrolment.named(conn, body.till, name, chain_key=chain_key)) is None:
+        return reply(refuse(RefusalCode.NOT_ALLOWED, reason=WRONG_CODE))
+    tried = services.write(
+        lambda conn, ctx: enrolment.take_try(conn, ctx, question, code_name=name, chain_key=chain_key)
+    )
     if isinstance(tried, Refusal):
         return reply(tried)
     # Between two writes, not in one: it takes long on purpose, and the writer has others to serve.
-    key = stretch(enrolment.code_of(tried.code_id, services.chain_key), question.till)
+    key = stretch(enrolment.code_of(tried.code_id, chain_key), question.till)
     if not proves(key, question, bytes.fromhex(body.proof)):
         return reply(refuse(RefusalCode.NOT_ALLOWED, reason=WRONG_CODE))
 
     def take(conn: Connection, ctx: Context) -> dict[str, Any] | Refusal:
-        return enrolment.enrol(conn, ctx, question, tried=tried, chain_key=services.chain_key)
+        return enrolment.enrol(conn, ctx, question, tried=tried, chain_key=chain_key)
 
     told = services.write(take)
     if isinstance(told, Refusal):

@@ -9,7 +9,7 @@ from pydantic import Field
 from server.http.answers import reply
 from server.http.security import Headquarters, Office, ServicesDep
 from server.http.values import Body, Id, Reason
-from server.services import findings
+from server.services import findings, quarantine
 from server.services.answers import ok
 from server.services.findings import Word
 
@@ -27,8 +27,8 @@ class DecideIn(Body):
     reason: Reason
 
 
-class CloseIn(Body):
-    """What was decided is done."""
+class SayIn(Body):
+    """Who says so, and why."""
 
     by: Person
     reason: Reason
@@ -68,9 +68,21 @@ def post_decide(*, finding_id: FindingId, body: DecideIn, services: ServicesDep,
 
 
 @router.post("/{finding_id}/close")
-def post_close(*, finding_id: FindingId, body: CloseIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
+def post_close(*, finding_id: FindingId, body: SayIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
     """Close a finding that was decided; one that is closed stays so."""
     word = Word(body.by, body.reason)
     return reply(
         services.write(lambda conn, ctx: findings.close(conn, ctx, finding_id, word=word), actor), path="finding"
+    )
+
+
+@router.post("/{finding_id}/judge")
+def post_judge(*, finding_id: FindingId, body: SayIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
+    """Judge the entry of a finding in quarantine again; where it still cannot be judged all is as before.
+
+    `result` and `code` are the verdict, the finding is closed where there is one.
+    """
+    word = Word(body.by, body.reason)
+    return reply(
+        services.write(lambda conn, ctx: quarantine.judge(conn, ctx, finding_id, word=word), actor), path="finding"
     )

@@ -45,6 +45,15 @@ async def ready(request: Request) -> JSONResponse:
     return JSONResponse({"status": "ok" if sound else "degraded", "parts": parts})
 
 
+def reading_state(services: Services) -> str:
+    """Return "ok", or one word for why the database cannot be read; no write that takes long holds it up."""
+    try:
+        services.database.read(version)
+    except DatabaseTrouble as trouble:
+        return trouble.word
+    return "ok"
+
+
 def database_state(services: Services) -> str:
     """Return "ok", or one word for why the database cannot be used."""
     try:

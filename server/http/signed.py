@@ -1,7 +1,8 @@
 """Let tills in by their signatures, and sign every answer to them (`sync/signatures.py`).
 
 It stands behind the claims of the chain's app, which carry no signature and pay nothing for it. A signed request is
-read whole, within the bound of every body; what is answered is signed with the body, bound to this very request.
+read whole, within the bound of every body; what is answered is signed with the body, bound to this very request. What
+is answered for a database that stands still (`in_time.py`) is signed too.
 """
 
 from typing import Any
@@ -14,7 +15,8 @@ from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.db.errors import DatabaseTrouble
-from server.http.answers import TOO_LARGE, reply_trouble
+from server.http.answers import BUSY, TOO_LARGE, reply_trouble
+from server.http.in_time import InTime
 from server.http.security import ACTOR
 from server.services import devices
 from server.services.context import Actor
@@ -41,11 +43,12 @@ class SignedRequests:
 
     def __init__(self, app: ASGIApp, state: State, *, max_body_bytes: int) -> None:
         self._app, self._state, self._max = app, state, max_body_bytes
+        self._in_time = InTime(state)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Answer a request, in time."""
         if scope["type"] != "http" or all(name != b"signature-input" for name, _ in scope["headers"]):
-            await self._app(scope, receive, send)
+            await self._in_time.answer(self._app, scope, receive, send=send)
             return
         body = await _whole(scope, receive, self._max)
         if body is None:
@@ -53,9 +56,13 @@ class SignedRequests:
             return
         services: Services = self._state.services
         request = _request(scope)
-        refused = await run_in_threadpool(_admit, services, scope, request=request, body=body)
-        app = self._app if refused is None else refused
-        await app(scope, _again(body, receive), _Signer(services, request, send))
+
+        async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
+            refused = await run_in_threadpool(_admit, services, scope, request=request, body=body)
+            await (self._app if refused is None else refused)(scope, receive, send)
+
+        signer = _Signer(services, request, send)
+        await self._in_time.answer(admitted, scope, _again(body, receive), send=signer)
 
 
 class _Signer:
@@ -76,7 +83,9 @@ class _Signer:
         self._body += message.get("body", b"")
         if not message.get("more_body", False):
             body = bytes(self._body)
-            start = await run_in_threadpool(self._signed, body)
+            # At once where it says that the database stands still: for that all threads wait.
+            is_busy = self._start["status"] == BUSY
+            start = self._signed(body) if is_busy else await run_in_threadpool(self._signed, body)
             await self._send(start)
             await self._send({"type": "http.response.body", "body": body})
 

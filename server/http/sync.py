@@ -16,8 +16,9 @@ from app.domain.refusals import Refusal
 from server.http import described
 from server.http.answers import reply
 from server.http.security import ATill, ServicesDep
-from server.services import epochs, feed, ingest, restoring, sessions
+from server.services import devices, epochs, feed, ingest, restoring, sessions
 from server.services.context import Actor
+from server.services.services import Services
 from sync.protocol import (
     ADOPT_PATH,
     ENROL_PATH,
@@ -68,7 +69,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 @router.post(HELLO_PATH, response_model=HelloAnswer, responses=_RESPONSES, openapi_extra=_document(Hello))
 def hello(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     """Open a session: where the till's ledger ends here and there."""
-    message = _read(Hello, raw, actor)
+    message = _read(Hello, raw, services=services, actor=actor)
     if isinstance(message, Response):
         return message
     return _answer(services.write(lambda conn, context: sessions.hello(conn, context, message), actor))
@@ -77,7 +78,7 @@ def hello(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
 @router.post(PUSH_PATH, response_model=PushAnswer, responses=_RESPONSES, openapi_extra=_document(Push))
 def push(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     """Take entries in; only `acked` moves a till's cursor, and the answer comes when they are durable."""
-    message = _read(Push, raw, actor)
+    message = _read(Push, raw, services=services, actor=actor)
     if isinstance(message, Response):
         return message
     return _answer(services.write(lambda conn, context: ingest.push(conn, context, message), actor, point="before_ack"))
@@ -86,7 +87,7 @@ def push(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
 @router.post(PULL_PATH, response_model=PullAnswer, responses=_RESPONSES, openapi_extra=_document(Pull))
 def pull(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     """Give what changed after the cursor, as it stands now."""
-    message = _read(Pull, raw, actor)
+    message = _read(Pull, raw, services=services, actor=actor)
     if isinstance(message, Response):
         return message
     return _answer(
@@ -97,7 +98,7 @@ def pull(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
 @router.post(SANITY_PATH, response_model=SanityAnswer, responses=_RESPONSES, openapi_extra=_document(Sanity))
 def sanity(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     """Compare the sums of business days; a difference becomes a finding."""
-    message = _read(Sanity, raw, actor)
+    message = _read(Sanity, raw, services=services, actor=actor)
     if isinstance(message, Response):
         return message
     answer = services.read(lambda conn, _: sessions.compare(conn, message), actor)
@@ -110,7 +111,7 @@ def sanity(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
 @router.post(ENROL_PATH, response_model=EnrolAnswer, responses=_RESPONSES, openapi_extra=_document(Enrol))
 def enrol(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     """Begin a new epoch: the ledger so far is left as it is, and nothing is pushed under it any more."""
-    message = _read(Enrol, raw, actor)
+    message = _read(Enrol, raw, services=services, actor=actor)
     if isinstance(message, Response):
         return message
     return _answer(services.write(lambda conn, context: epochs.answer(conn, context, message), actor))
@@ -119,7 +120,7 @@ def enrol(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
 @router.post(UNKNOWN_PATH, response_model=UnknownAnswer, responses=_RESPONSES, openapi_extra=_document(Unknown))
 def unknown(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     """Tell which entries are not here, under whatever number: they are what is to be carried into the new epoch."""
-    message = _read(Unknown, raw, actor)
+    message = _read(Unknown, raw, services=services, actor=actor)
     if isinstance(message, Response):
         return message
     return _answer(services.read(lambda conn, _: epochs.unknown_entries(conn, message), actor))
@@ -128,14 +129,14 @@ def unknown(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
 @router.post(ADOPT_PATH, response_model=AdoptAnswer, responses=_RESPONSES, openapi_extra=_document(Adopt))
 def adopt(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     """Take over rights that a till had before this database came back from a backup; else nothing happens."""
-    message = _read(Adopt, raw, actor)
+    message = _read(Adopt, raw, services=services, actor=actor)
     if isinstance(message, Response):
         return message
     return _answer(services.write(lambda conn, context: restoring.adopt(conn, context, message), actor))
 
 
-def _read(model: type[MessageT], raw: bytes, actor: Actor) -> MessageT | Response:
-    """Parse a message; another version is 426, another till than the key's 403, what makes no sense 422."""
+def _read(model: type[MessageT], raw: bytes, *, services: Services, actor: Actor) -> MessageT | Response:
+    """Parse a message; another version is 426, another till than the key's 403 and found, nonsense 422."""
     try:
         message = model.model_validate_json(raw)
     except ValidationError as wrong:
@@ -146,6 +147,7 @@ def _read(model: type[MessageT], raw: bytes, actor: Actor) -> MessageT | Respons
     if message.proto != PROTOCOL:
         return _unknown_protocol()
     if message.till != actor.till_id:
+        services.write(lambda conn, ctx: devices.spoke_for(conn, ctx, message.till), actor)
         return JSONResponse({"error": "wrong_till"}, 403)
     return message
 

@@ -3,6 +3,7 @@
 from server.jobs.campaigns import walk_campaigns
 from server.jobs.expiry import expire_coupons
 from server.jobs.holds import time_out_holds
+from server.jobs.quarantine import judge_again
 from server.jobs.reconcile import check_books, check_messages, check_orders, check_tills, forget_messages
 from server.jobs.redis import compare_redis, drain_reservations
 from server.jobs.report import Job, JobReport
@@ -23,6 +24,7 @@ CHECKS: tuple[Job, ...] = (
     Job("check_tills", 600, check_tills),
     Job("forget_messages", 600, forget_messages),
     Job("check_books", 3600, check_books),
+    Job("judge_again", 3600, judge_again),
 )
 """What nobody waits for: the server compared with itself, and what may be forgotten."""
 

@@ -27,6 +27,7 @@ _DO: Mapping[str, Callable[[World, Any], Came]] = {
     "issue": verbs_issue.issue,
     "resume": verbs_issue.resume,
     "campaign": verbs_coupons.campaign,
+    "revoke": verbs_coupons.revoke,
     "scan": verbs_coupons.scan,
     "quote": verbs_orders.quote,
     "checkout": verbs_orders.checkout,

@@ -98,6 +98,13 @@ class Campaign(Strict):
         return self
 
 
+class Revoke(Strict):
+    """Let headquarters take a coupon back."""
+
+    coupon: Name
+    reason: str = "a scenario wants it back"
+
+
 class Scan(Args):
     """Scan or type a code: a coupon's name in the file, or any raw text."""
 
@@ -408,6 +415,7 @@ VERBS: dict[str, Verb] = {
     "issue": Verb(Issue, TaskExpect),
     "resume": Verb(Resume, TaskExpect),
     "campaign": Verb(Campaign, Expect),
+    "revoke": Verb(Revoke, StateExpect),
     "scan": Verb(Scan, ScanExpect),
     "quote": Verb(Quote, QuoteExpect),
     "checkout": Verb(Checkout, CheckoutExpect),

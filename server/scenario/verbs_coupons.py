@@ -1,4 +1,4 @@
-"""Do what a scenario's steps say about coupons and campaigns: claim, storm, campaign, scan."""
+"""Do what a scenario's steps say about coupons and campaigns: claim, storm, campaign, revoke, scan."""
 
 import asyncio
 from collections import Counter
@@ -10,7 +10,7 @@ from app.domain.refusals import Refusal
 from app.services.ports import Busy, Offline
 from server.scenario.comparing import Came
 from server.scenario.server_part import request_for
-from server.scenario.steps import Campaign, Claim, Scan, Storm
+from server.scenario.steps import Campaign, Claim, Revoke, Scan, Storm
 from server.scenario.typing_modes import type_code
 from server.scenario.values import NO_ANSWER, to_json
 from server.scenario.world import World
@@ -113,6 +113,14 @@ def campaign(world: World, args: Campaign) -> Came:
         else:
             answer = world.server.call("POST", f"{path}/{args.action}", key=world.keys.headquarters, body={})
     return refusal_came(answer) if isinstance(answer, Refusal) else {"outcome": "ok"}
+
+
+def revoke(world: World, args: Revoke) -> Came:
+    """Let headquarters take a coupon back; a till that it is at home at gives it up behind its next sync."""
+    path = f"/v1/coupons/{world.names.id(args.coupon)}/revoke"
+    with world.server.fuse.lit():
+        answer = world.server.call("POST", path, key=world.keys.headquarters, body={"reason": args.reason})
+    return refusal_came(answer) if isinstance(answer, Refusal) else {"outcome": "ok", "state": answer["state"]}
 
 
 def scan(world: World, args: Scan) -> Came:

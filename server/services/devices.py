@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, exists, insert, or_, select, update
 
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
-from server.db.schema import coupon, device, enrolment_code, shut_till, till
+from server.db.schema import api_key, coupon, device, enrolment_code, shut_till, till
+from server.services import findings
 from server.services.context import Actor, Context
 
+_NAME_MAX = 200
 OPEN, SUSPENDED, REVOKED, REPLACED = "OPEN", "SUSPENDED", "REVOKED", "REPLACED"
 
 
@@ -83,6 +85,29 @@ def access_of(conn: Connection, till_id: str) -> str:
     """Return whether headquarters lets a till speak: OPEN, SUSPENDED or REVOKED."""
     found = conn.execute(select(shut_till.c.access).where(shut_till.c.till_id == till_id)).scalar_one_or_none()
     return found or OPEN
+
+
+def spoke_for(conn: Connection, ctx: Context, name: str) -> None:
+    """Tell a person that a till spoke as another one: a folder was copied, or a key is used for what it is not.
+
+    One finding a day for each till. `name` is what it called itself, of any length and characters.
+    """
+    told = name if name.isprintable() and len(name) <= _NAME_MAX else ""
+    key = f"{ctx.actor.till_id}/{ctx.now:%Y-%m-%d}"
+    detail = {"till": ctx.actor.till_id, "key": ctx.actor.key_id, "spoke_as": told}
+    findings.open_finding(conn, kind="wrong_till", key=key, amount_minor=0, detail=detail, now=ctx.now)
+
+
+def has_key() -> ColumnElement[bool]:
+    """Return the condition that a till of the query has what to speak by, a key or a pass, let in by it or not."""
+    by_key = exists().where(device.c.till_id == till.c.id, device.c.replaced_at.is_(None))
+    by_pass = exists().where(api_key.c.till_id == till.c.id, api_key.c.revoked_at.is_(None))
+    return or_(by_key, by_pass)
+
+
+def is_shut() -> ColumnElement[bool]:
+    """Return the condition that headquarters has suspended or revoked a till of the query."""
+    return exists().where(shut_till.c.till_id == till.c.id)
 
 
 def _stands(conn: Connection, till_id: str) -> str | Refusal:

@@ -1,8 +1,10 @@
 """Enrol tills: one-time codes, and the keys that tills made for themselves (PROTOCOL 7.1).
 
 A code is drawn from `chain.key` and the id of its row, so the database alone does not have it. The newest code of a
-till counts; a try is counted before it is looked at, so that rivals get five looks together. The same enrolment asked
-again gets the same answer, however late: whoever asks has to know the code, and its key is the one that is known.
+till counts; a try is counted before it is looked at, so that rivals get five looks together. Anybody may try, so only
+tries that name the code count, and the others, which are no tries at it, hear nothing else than that it is wrong. The
+same enrolment asked again gets the same answer, however late: whoever asks has to know the code, and its key is the one
+that is known.
 """
 
 import hmac
@@ -26,6 +28,7 @@ from sync.enrolment import (
     USED_CODE,
     WRONG_CODE,
     Question,
+    name_of,
     spell,
 )
 
@@ -69,14 +72,22 @@ def make_code(conn: Connection, ctx: Context, till_id: str, *, store_id: str, ch
 
 
 def code_of(code_id: str, chain_key: ChainKey) -> str:
-    """Draw the code of a row: 50 bits of HMAC-SHA256."""
+    """Draw the code of a row: 75 bits of HMAC-SHA256."""
     drawn = hmac.digest(chain_key.codes, code_id.encode(), "sha256")
-    return spell(int.from_bytes(drawn[:8], "big") >> (64 - 5 * CODE_CHARS))
+    return spell(int.from_bytes(drawn, "big") >> (8 * len(drawn) - 5 * CODE_CHARS))
 
 
-def take_try(conn: Connection, ctx: Context, question: Question) -> Tried | Refusal:
+def named(conn: Connection, till_id: str, code_name: str, *, chain_key: ChainKey) -> Row[Any] | None:
+    """Return the till's newest code where this is its name; whatever became of it is told to nobody else."""
+    row = _newest(conn, till_id)
+    return row if row is not None and name_of(code_of(row.id, chain_key)) == code_name else None
+
+
+def take_try(
+    conn: Connection, ctx: Context, question: Question, *, code_name: str, chain_key: ChainKey
+) -> Tried | Refusal:
     """Count a try at the till's newest code, and return what there is to prove; a refusal where none counts."""
-    row = _newest(conn, question.till)
+    row = named(conn, question.till, code_name, chain_key=chain_key)
     if row is None:
         return refuse(RefusalCode.NOT_ALLOWED, reason=WRONG_CODE)
     again = row.device_id == question.enrolment

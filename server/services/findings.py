@@ -40,15 +40,23 @@ def open_finding(
         alerts.finding_opened(conn, kind, now=now)
 
 
-def close_findings(conn: Connection, kind: str, keys: Collection[str], *, now: datetime) -> int:
-    """Close findings whose cause is gone (somebody looked again); returns how many. They stay to be read."""
+GONE = "the cause is gone"
+
+
+def close_findings(
+    conn: Connection, kind: str, keys: Collection[str], *, now: datetime, reason: str = GONE, by: str | None = None
+) -> int:
+    """Close findings whose cause is gone (somebody looked again); returns how many. They stay to be read.
+
+    `by` is who made it go, None where it went by itself.
+    """
     if not keys:
         return 0
     live = (FindingState.OPEN.value, FindingState.DECIDED.value)
     wanted = (finding.c.kind == kind, finding.c.key.in_(keys), finding.c.state.in_(live))
     rows = conn.execute(select(finding).where(*wanted)).all()
     conn.execute(update(finding).where(*wanted).values(state=FindingState.CLOSED, closed_at=now))
-    gone = [_event(row, FindingEvent.RESOLVE, FindingState.CLOSED, reason="the cause is gone") for row in rows]
+    gone = [_event(row, FindingEvent.RESOLVE, FindingState.CLOSED, reason=reason, operator=by) for row in rows]
     history.record(conn, gone, now)
     return len(rows)
 
@@ -91,7 +99,7 @@ def decide(conn: Connection, ctx: Context, finding_id: int, *, word: Word) -> An
     row = _find(conn, finding_id)
     if row is None:
         return refused(unknown(FINDING, str(finding_id)))
-    by = _signed(ctx, word)
+    by = signed(ctx, word)
     if (row.state, row.decision, row.decided_by) == (FindingState.DECIDED, word.decision, by):
         return ok(**_view(row))
     values = {"decision": word.decision, "decided_by": by, "decided_at": ctx.now}
@@ -108,8 +116,15 @@ def close(conn: Connection, ctx: Context, finding_id: int, *, word: Word) -> Ans
     return _step(conn, ctx, row, event=FindingEvent.CLOSE, word=word, values={"closed_at": ctx.now})
 
 
-def _signed(ctx: Context, word: Word) -> str:
+def signed(ctx: Context, word: Word) -> str:
+    """Return who says so as it is kept: the person, and the key that spoke."""
     return f"{word.by} ({ctx.actor.scope}:{ctx.actor.key_id})"
+
+
+def impossible(row: Row[Any], event: str) -> Answer:
+    """Refuse what cannot be done with a finding as it stands."""
+    facts = {"finding": row.id, "state": row.state, "event": event}
+    return refused(refuse(RefusalCode.ILLEGAL_TRANSITION, **facts))
 
 
 def _step(
@@ -118,12 +133,11 @@ def _step(
     step = load(FINDING).step(row.state, event)
     moved = update(finding).where(finding.c.id == row.id, finding.c.state == row.state)
     if isinstance(step, Refusal) or conn.execute(moved.values({**values, "state": step.to})).rowcount != 1:
-        told = _event(row, event, None, reason=word.reason, operator=_signed(ctx, word))
+        told = _event(row, event, None, reason=word.reason, operator=signed(ctx, word))
         history.record(conn, [told], ctx.now)
-        facts = {"finding": row.id, "state": row.state, "event": event.value}
-        return refused(refuse(RefusalCode.ILLEGAL_TRANSITION, **facts))
+        return impossible(row, event.value)
     reason = f"{word.decision}: {word.reason}" if word.decision else word.reason
-    history.record(conn, [_event(row, event, step.to, reason=reason, operator=_signed(ctx, word))], ctx.now)
+    history.record(conn, [_event(row, event, step.to, reason=reason, operator=signed(ctx, word))], ctx.now)
     after = _find(conn, row.id)
     assert after is not None, "nothing is deleted"
     return ok(**_view(after))

@@ -28,7 +28,7 @@ from server.services.judging import judge
 from server.services.ledgers import ANNOUNCE, EPOCH, FORK, GAP
 from server.services.rights import LostRace, budgeted
 from server.services.sales import Rows, known_member_records, member_of, uses_rights
-from server.services.verdicts import IN_ORDER, Told, Verdict, conflict, quarantine
+from server.services.verdicts import IN_ORDER, Told, Verdict, conflict, detail_of, quarantine
 from sync import protocol
 from sync.protocol import EntryResult, Push, PushAnswer
 
@@ -76,6 +76,46 @@ def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refu
         conn.execute(_TILL_NOW, {"of": row.id, **here})
     whole = len(repeats) + len(fresh) == len(message.entries)
     return PushAnswer(acked=acked, results=results, error="" if whole else GAP, epoch=row.epoch)
+
+
+def judge_again(conn: Connection, context: Context, stored: Row[Any]) -> Verdict:
+    """Judge an entry in quarantine as if it had come now, and keep what comes of it; QUARANTINED = it stays there.
+
+    `stored` is its row of `ledger_entry`. The bytes and the place stay as they are: only the verdict is another.
+    """
+    entry_id = ledgers.true_entry_id(stored.entry_id)
+    entry = Entry(stored.epoch, stored.seq, entry_id, stored.kind, stored.schema, stored.body, b"", stored.hash)
+    row = conn.execute(_TILL, {"of": stored.till_id}).one()
+    item = _read(context, row, entry)
+    if item.unreadable:
+        return Verdict(protocol.QUARANTINED, stored.detail.partition(" ")[0])
+    batch = _Batch(_look_up(conn, [item]))
+    fresh = item.carried if item.carried is not None and not _carries(conn, row.id, entry) else None
+    if fresh is not None and fresh.entry_id in batch.known.entry_ids:
+        batch.elsewhere.add(entry.seq)
+    verdict = _told_before(conn, item) if batch.elsewhere else _judge_alone(conn, context, item)
+    if verdict.result == protocol.QUARANTINED:
+        return verdict
+    batch.verdicts[entry.seq] = verdict
+    _tell_members(conn, [item], batch)
+    place = (ledger_entry.c.till_id == row.id, ledger_entry.c.epoch == entry.epoch, ledger_entry.c.seq == entry.seq)
+    kept_as = ledgers.id_elsewhere(row.id, entry) if batch.elsewhere else stored.entry_id
+    told = {"result": verdict.result, "detail": detail_of(verdict), "entry_id": kept_as}
+    conn.execute(update(ledger_entry).where(*place).values(told))
+    if fresh is not None:
+        _CARRIED.run(conn, [] if batch.elsewhere else [_carried_row(row.id, entry, fresh)])
+        epochs.heard(conn, row.id, [fresh], now=context.now)
+    return verdict
+
+
+def _carries(conn: Connection, till_id: str, entry: Entry) -> bool:
+    """Tell whether what an entry carries was known when that came."""
+    place = (
+        carried_entry.c.till_id == till_id,
+        carried_entry.c.in_epoch == entry.epoch,
+        carried_entry.c.in_seq == entry.seq,
+    )
+    return conn.execute(select(carried_entry.c.entry_id).where(*place)).first() is not None
 
 
 # ------------------------------------------------------------------ the batch
@@ -296,7 +336,6 @@ def _keep(conn: Connection, context: Context, row: Row[Any], *, items: Sequence[
     for item in items:
         entry, verdict = item.entry, batch.verdicts[item.entry.seq]
         entry_id = ledgers.id_elsewhere(row.id, entry) if entry.seq in batch.elsewhere else entry.entry_id
-        detail = f"{verdict.code} {verdict.finding}".strip()
         rows.append(
             (
                 row.id,
@@ -308,7 +347,7 @@ def _keep(conn: Connection, context: Context, row: Row[Any], *, items: Sequence[
                 entry.body,
                 entry.hash,
                 verdict.result,
-                detail,
+                detail_of(verdict),
                 context.now,
             )
         )

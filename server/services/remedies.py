@@ -27,6 +27,7 @@ KINDS: dict[str, Remedy] = {
     "ledger_fork": Remedy(STORE, "join_anew"),
     "till_cloned": Remedy(NOBODY, "join_anew"),
     "broken_chain": Remedy(STORE, "join_anew"),
+    "wrong_till": Remedy(NOBODY, "look_at_till"),
     "till_damaged": Remedy(STORE, "recover"),
     "silent_till": Remedy(NOBODY, "look_at_till"),
     "server_set_back": Remedy(CHAIN, "say_restored"),

@@ -7,10 +7,10 @@ its part again and again.
 
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, Connection, exists, func, select, true
+from sqlalchemy import ColumnElement, Connection, func, select, true
 
-from server.db.schema import api_key, lease, member, punch_card, till
-from server.services import accounts
+from server.db.schema import lease, member, punch_card, till
+from server.services import accounts, devices
 from server.services.accounts import Account
 from server.services.context import Context
 
@@ -34,9 +34,8 @@ def share(conn: Connection, ctx: Context, found: Account, *, stores: Collection[
 
 
 def _tills(conn: Connection, wanting: ColumnElement[bool]) -> int:
-    """Count the tills that are in use: neither lost, nor stopped, nor without a key."""
-    has_key = exists().where(api_key.c.till_id == till.c.id, api_key.c.revoked_at.is_(None))
-    in_use = (till.c.state == "OK", till.c.lost_at.is_(None), has_key)
+    """Count the tills that are in use: neither lost, nor stopped, nor without a key, nor shut."""
+    in_use = (till.c.state == "OK", till.c.lost_at.is_(None), devices.has_key(), ~devices.is_shut())
     return conn.execute(select(func.count()).select_from(till).where(wanting, *in_use)).scalar_one()
 
 

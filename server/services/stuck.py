@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, and_, exists, func, or_, select
 
 from app.domain.states import OrderState
-from server.db.schema import api_key, history, orders, till
-from server.services import exposure, findings, outbox
+from server.db.schema import coupon, history, lease, orders, till
+from server.services import devices, exposure, findings, outbox
 from server.services.context import Context
 from server.services.exposure import Exposure
 from server.services.history import ORDER
@@ -105,7 +105,10 @@ def pending_tails(conn: Connection, ctx: Context) -> list[Found]:
 
 
 def silent_tills(conn: Connection, ctx: Context) -> list[Found]:
-    """Find tills that were not heard of for a day; one that is declared lost is silent as expected."""
+    """Find tills that were not heard of for a day; one that is declared lost is silent as expected.
+
+    So is one that may not speak, but what it has is missed by all others: it is told of as long as it has anything.
+    """
     return _tills(conn, ctx, SILENT_FOR, pending=False)
 
 
@@ -134,10 +137,14 @@ def _tills(conn: Connection, ctx: Context, quiet: timedelta, *, pending: bool) -
         .where(orders.c.till_id == till.c.id, orders.c.state.in_((OrderState.HELD, OrderState.UNKNOWN)))
         .scalar_subquery()
     )
-    # A till that may not speak any more is silent by intent.
-    has_key = exists().where(api_key.c.till_id == till.c.id, api_key.c.revoked_at.is_(None))
-    asked = and_(till.c.last_seen_at <= ctx.now - quiet, has_key)
-    asked = and_(asked, till.c.tail_seq > till.c.acked_seq if pending else till.c.lost_at.is_(None))
+    # A till without a key was taken out of use.
+    asked = and_(till.c.last_seen_at <= ctx.now - quiet, devices.has_key())
+    if pending:
+        asked = and_(asked, till.c.tail_seq > till.c.acked_seq)
+    else:
+        lent = exists().where(lease.c.till_id == till.c.id, lease.c.state == "OPEN")
+        at_home = exists().where(coupon.c.home == till.c.id)
+        asked = and_(asked, till.c.lost_at.is_(None), or_(~devices.is_shut(), lent, at_home))
     rows = conn.execute(select(till, held.label("held")).where(asked).order_by(till.c.id).limit(FOUND_MAX)).all()
     return [
         Found(

@@ -46,9 +46,16 @@ class Verdict:
 
 
 IN_ORDER = Verdict()
+UNJUDGED = "quarantined"
+"""The finding of an entry that could not be read or judged; its key is the entry's place."""
 
 NOT_BOOKED = frozenset({"late_payment", "duplicate_order", "duplicate_entry", "refund_mismatch"})
 """Codes of entries that tell of money which is not in the books: a person decides what becomes of it."""
+
+
+def detail_of(verdict: Verdict) -> str:
+    """Return what is kept of a verdict beside its result, "" where it is in order."""
+    return f"{verdict.code} {verdict.finding}".strip()
 
 
 def conflict(
@@ -59,10 +66,10 @@ def conflict(
 
 
 def quarantine(conn: Connection, told: Told, reason: str) -> Verdict:
-    """Park an entry that cannot be judged: it is kept, and a later version may judge it."""
+    """Park an entry that cannot be judged: it is kept, and judged again later (`services/quarantine.py`)."""
     key = f"{told.till_id}/{told.epoch}/{told.seq}"
     detail = {"reason": reason[:500]}
-    return _found(conn, told, protocol.QUARANTINED, code="quarantined", key=key, amount_minor=0, detail=detail)
+    return _found(conn, told, protocol.QUARANTINED, code=UNJUDGED, key=key, amount_minor=0, detail=detail)
 
 
 def _found(

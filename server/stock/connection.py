@@ -34,9 +34,10 @@ class BadAddress(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Hold where Redis is: `kind` is unix, single, sentinel or cluster. `secret` is never shown.
+    """Hold where Redis is: `kind` is unix, single, sentinel or cluster. No secret is ever shown.
 
-    `hosts` are (name, port) pairs; `service` is the Sentinel's name of the master; `path` the unix socket's.
+    `hosts` are (name, port) pairs; `service` is the Sentinel's name of the master; `path` the unix socket's. `user` and
+    `secret` are for the server that holds data, `sentinel_user` and `sentinel_secret` for those who name it.
     """
 
     kind: str
@@ -47,6 +48,8 @@ class Address:
     tls: bool = False
     user: str | None = None
     secret: str | None = field(default=None, repr=False)
+    sentinel_user: str | None = None
+    sentinel_secret: str | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         """Name it for people, without what is secret."""
@@ -66,7 +69,8 @@ _KINDS = {
 
 def read_address(url: str) -> Address:
     """Read `redis://[user:secret@]host[:port][/db]`, several hosts with commas for redis+cluster:// and for
-    `redis+sentinel://hosts/service[/db]`; rediss... for TLS. Raises BadAddress.
+    `redis+sentinel://hosts/service[/db][?sentinel_username=...&sentinel_password=...]`; rediss... for TLS. What a part
+    holds of another one's marks is percent-encoded. Raises BadAddress.
     """
     scheme, _, rest = url.partition("://")
     if scheme not in _KINDS or not rest:
@@ -75,8 +79,10 @@ def read_address(url: str) -> Address:
     netloc, _, path = rest.partition("/")
     login, _, places = netloc.rpartition("@")
     user, _, secret = login.partition(":")
-    hosts = tuple(_host(place, port) for place in places.split(","))
-    parts = [unquote(part) for part in path.split("?")[0].split("/") if part]
+    places, _, query = f"{places}/{path}".partition("?")
+    names, *inner = places.split("/")
+    hosts = tuple(_host(name, port) for name in names.split(","))
+    parts = [unquote(part) for part in inner if part]
     service = parts.pop(0) if kind == "sentinel" and parts else ""
     if kind == "sentinel" and not service:
         raise BadAddress("redis_url: name the master that the Sentinels watch, as redis+sentinel://HOST/MASTER")
@@ -95,7 +101,19 @@ def read_address(url: str) -> Address:
         tls=tls,
         user=unquote(user) or None,
         secret=unquote(secret) or None,
+        **_sentinel_login(query, kind),
     )
+
+
+_LOGIN = {"sentinel_username": "sentinel_user", "sentinel_password": "sentinel_secret"}
+
+
+def _sentinel_login(query: str, kind: str) -> dict[str, str]:
+    """Read what stands behind the question mark; what nobody would heed is refused, not passed over."""
+    given = [part.partition("=") for part in query.split("&") if part]
+    if given and (kind != "sentinel" or any(name not in _LOGIN for name, _, _ in given)):
+        raise BadAddress(f"redis_url: behind ? stand {' and '.join(_LOGIN)}, of redis+sentinel:// alone")
+    return {_LOGIN[name]: unquote(value) for name, _, value in given}
 
 
 def _host(text: str, port: int) -> tuple[str, int]:
@@ -170,7 +188,8 @@ def _tls(address: Address) -> Mapping[str, Any]:
 
 def _of_sentinels(address: Address) -> dict[str, Any]:
     """Return how the Sentinels themselves are spoken to: who can speak for one names the server that is believed."""
-    return {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S, **_tls(address)}
+    login = {"username": address.sentinel_user, "password": address.sentinel_secret}
+    return {**login, "socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S, **_tls(address)}
 
 
 def connect(address: Address, acquaintance: Acquaintance | None) -> Any:

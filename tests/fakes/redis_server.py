@@ -19,12 +19,19 @@ from server.stock.suitability import look
 
 
 class RedisServer:
-    """Run one process in `folder`; `settings` are lines of its configuration."""
+    """Run one process in `folder`; `settings` are lines of its configuration, `login` whom it lets in where not all."""
 
-    def __init__(self, folder: Path, *settings: str, port: int | None = None, arguments: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *settings: str,
+        port: int | None = None,
+        arguments: tuple[str, ...] = (),
+        login: tuple[str | None, str | None] = (None, None),
+    ) -> None:
         folder.mkdir(exist_ok=True)
         self.folder, self.port, self._settings, self._arguments = folder, port or free_port(), settings, arguments
-        self.address = Address("single", (("127.0.0.1", self.port),))
+        self.address = Address("single", (("127.0.0.1", self.port),), user=login[0], secret=login[1])
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
 

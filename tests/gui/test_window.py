@@ -280,6 +280,25 @@ def sell(driver: Driver) -> str:
     return order_id
 
 
+def test_an_orders_number_that_is_typed_by_hand_stays_while_the_window_is_drawn_anew(driver: Driver) -> None:
+    order_id = sell(driver)
+    driver.key(Key.Key_F7)
+    driver.until_page(Page.REFUND)
+
+    driver.type(order_id[:3])
+    with driver.qtbot.waitSignal(driver.window.drawn, timeout=PATIENCE_MS):
+        driver.window._ticked()
+    driver.type(order_id[3:])
+    driver.key(Key.Key_Return)
+
+    driver.until(lambda: bool(driver.window.refund.fields))
+    driver.key(Key.Key_Escape)
+    driver.until_page(Page.DESK)
+    driver.key(Key.Key_F7)
+    driver.until_page(Page.REFUND)
+    assert driver.window.refund.number.text() == "", "the next refund begins with no number"
+
+
 def test_a_refund_is_shown_before_it_is_confirmed(driver: Driver) -> None:
     order_id = sell(driver)
     driver.key(Key.Key_F7)
@@ -446,6 +465,10 @@ def test_a_coupon_goes_through_on_a_managers_pin_while_the_line_is_down(driver: 
 
     driver.key(Key.Key_F6)
     dialog = driver.dialog(ApprovalDialog)
+    driver.scan("FOOD")
+    driver.until(lambda: bool(dialog.wrong.text()))
+    driver.window.draw()
+    assert dialog.wrong.text() == driver.window.words.text("verdict.answer_first"), "the next drawing leaves it there"
     dialog.reason.setText("老顾客")
     for pin in ("111111", "270581"):
         assert dialog.pin.displayText() == ""

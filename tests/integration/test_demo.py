@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli.exits import Exit
+from cli.screen import no_screen_needed
+from ui.demo.run import WINDOW_PX
 
 ROOT = Path(__file__).parents[2]
 SCENES = 10
@@ -65,6 +67,16 @@ def test_the_story_comes_out_as_it_says_and_shows_every_screen_in_both_languages
     for name in names:
         assert {path.stem.rsplit("-", 1)[1] for path in shots.glob(f"*-{name}-??.png")} == {"zh", "en"}, name
     assert [path.name for path in tmp_path.iterdir()] == ["shots"], "the shop's data is gone"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its paths have a colon")
+def test_the_screen_that_nobody_sees_has_room_for_dialogs_over_the_middle_of_the_window() -> None:
+    size = "from PySide6.QtGui import QGuiApplication as A; print(A([]).primaryScreen().size().toTuple())"
+    environment = os.environ | {"QT_QPA_PLATFORM": no_screen_needed()}
+
+    told = subprocess.run([sys.executable, "-c", size], env=environment, capture_output=True, text=True, check=True)
+
+    assert told.stdout.strip() == str(WINDOW_PX)
 
 
 @pytest.mark.slow

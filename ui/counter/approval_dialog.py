@@ -25,6 +25,7 @@ class ApprovalDialog(QDialog):
         super().__init__(parent)
         assert approval.state is not None, "there is a question to show"
         self._approval, self._words, self._tries = approval, words, 0
+        self._drawn: ApprovalState | None = None
         self._chosen, self._other = theme.icon("accepted", theme.TONES["notice"]), theme.icon("person")
         self.setWindowTitle(words.text("approval.title"))
         self.who: dict[str, QPushButton] = {}
@@ -139,12 +140,15 @@ class ApprovalDialog(QDialog):
     # ------------------------------------------------------------------ drawing
 
     def draw(self) -> None:
-        """Show the question as it is now; it closes when there is none any more."""
+        """Show the question where it changed, for what else was told stays; it closes when there is none any more."""
         state = self._approval.state
         if state is None:
             self.pin.clear()
             self.accept()
             return
+        if state is self._drawn:
+            return
+        self._drawn = state
         for name, button in self.who.items():
             button.setChecked(name == state.chosen)
             button.setIcon(self._chosen if name == state.chosen else self._other)

@@ -23,10 +23,8 @@ def receipt_html(receipt: Receipt, words: Words, *, names: Mapping[str, Name | s
         head.append(f"<br><b>{escape(words.text('receipt.copy'))}</b>")
     head.append("</p><p>" + "<br>".join(escape(text) for text in _head(receipt, words)) + "</p>")
     table = "<table width='100%' cellspacing='0' cellpadding='2'>{}</table>"
-    foot = escape(words.text("receipt.mark", mark=receipt.mark))
-    return "".join(
-        (*head, table.format("".join(rows)), "<hr>", table.format("".join(totals)), f"<p><small>{foot}</small></p>")
-    )
+    foot = f"<p><small>{escape(words.text('receipt.mark', mark=receipt.mark))}</small></p>"
+    return "<hr>".join(("".join(head), table.format("".join(rows)), table.format("".join(totals)) + foot))
 
 
 def _head(receipt: Receipt, words: Words) -> Iterable[str]:

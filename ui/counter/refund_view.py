@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
 from app.domain.refunds import Refund
@@ -99,6 +100,12 @@ class RefundView(QWidget):
 
     # ------------------------------------------------------------------ drawing
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Start with no number; `draw` clears none, for it comes each second, also while somebody types."""
+        if not event.spontaneous():
+            self.number.clear()
+        super().showEvent(event)
+
     def translate(self) -> None:
         """Say everything in the language of the moment."""
         for button in (self.back, self.look, self.all, self.none, self.confirm):
@@ -118,8 +125,6 @@ class RefundView(QWidget):
             button.setEnabled(choosing)
         self.back.setEnabled(not state.busy)
         self.confirm.setEnabled(state.confirmable)
-        if state.order is None and not state.busy and not state.rows and state.verdict is None:
-            self.number.clear()
         drawn = (state.rows, state.preview, state.done, choosing, self._words.language)
         if drawn == self._drawn:
             return

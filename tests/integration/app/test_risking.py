@@ -14,7 +14,7 @@ from sqlalchemy import text
 from app.domain.codes import damm_digit
 from app.domain.pins import peppered
 from app.domain.quote import Quote
-from app.domain.refusals import Refusal
+from app.domain.refusals import Refusal, RefusalCode
 from app.services.api import Approved, Cancelled, OpenOrder, PaymentPending, ScanAnswer
 from app.store import approvals, projections
 from tests.fakes.memory_world import CODE_KEY, Change
@@ -348,6 +348,28 @@ def test_wrong_pins_are_entries_and_lock_for_longer_and_longer(shop: Shop) -> No
     assert isinstance(approve(shop), Approved)
     with shop.till.database.read() as conn:
         assert approvals.failures(conn, approvals.managers(conn)[0]) == (0, None)
+
+
+def test_ten_wrong_pins_are_forgiven_by_no_time_but_by_a_new_pin_and_lock_nobody_else(shop: Shop) -> None:
+    shop.plug()
+    shop.server.manager("bob", "Bob", verifier=verifier("880271"), pin_version=1)
+    shop.notice()
+    shop.unplug()
+    for _ in range(10):
+        last = approve(shop, pin="270582")
+        shop.clock.at += timedelta(minutes=15)
+    shop.restart()
+
+    locked = Refusal(RefusalCode.PIN_LOCKED, {"manager": "Meg"})
+    assert (last, approve(shop)) == (locked, locked)
+    assert shop.kinds() == ["pin_failed"] * 10  # what is not looked at is no try
+    assert isinstance(shop.till.approve_risk("o2", "k1", by="bob", pin="880271", reason="known"), Approved)
+
+    shop.plug()
+    shop.server.manager("meg", "Meg", verifier=verifier("913570"), pin_version=2)
+    shop.notice()
+    shop.unplug()
+    assert isinstance(approve(shop, pin="913570"), Approved)
 
 
 def test_a_restart_and_an_older_clock_do_not_undo_wrong_pins(shop: Shop) -> None:

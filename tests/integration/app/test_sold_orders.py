@@ -77,3 +77,4 @@ def test_a_receipt_that_this_till_never_gave_is_not_found_without_the_server(sho
     answers = [shop.till.order(number) for number in (f"{till}-{epoch}-{int(seq) + 1}", f"other-{epoch}-{seq}")]
 
     assert [getattr(answer, "code", None) for answer in answers] == [RefusalCode.NEEDS_ONLINE] * 2
+    assert [sorted(getattr(answer, "facts", ())) for answer in answers] == [["refund_of"]] * 2, "said as of a refund"

@@ -91,6 +91,7 @@ def test_a_copy_that_knows_more_stops_the_till_and_is_left_as_it_is(sold: Shop, 
 
 def test_everything_is_looked_at_once_a_day(sold: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "TURNS_OF_A_DAY", 3)
+    monkeypatch.setattr(upkeep, "FIRST_LOOK", 2)
     till, looks = sold.open(), list[int]()
     monkeypatch.setattr(till.database, "check_everything", lambda: looks.append(1))
     keeper = Upkeep(till.database, None)
@@ -100,6 +101,21 @@ def test_everything_is_looked_at_once_a_day(sold: Shop, monkeypatch: pytest.Monk
 
     assert len(looks) == 2
     till.close()
+
+
+def test_a_till_that_is_turned_off_each_evening_is_looked_at_each_day(
+    sold: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = list[int]()
+    for _day in range(2):
+        till = sold.open()
+        monkeypatch.setattr(till.database, "check_everything", lambda: looks.append(1))
+        keeper = Upkeep(till.database, None)
+        for _ in range(round(1800 / upkeep.EVERY_S)):
+            keeper.turn()
+        till.close()
+
+    assert len(looks) == 2
 
 
 def test_it_turns_by_itself_and_once_more_at_the_end(sold: Shop, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -56,6 +57,14 @@ def test_a_machine_without_a_till_and_a_server_is_not_ill(tmp_path: Path) -> Non
 
     assert ended.code == Exit.OK, ended.said
     assert "Python" in ended.said and "Packages" in ended.said and "none yet" in ended.said
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the system brings its own fonts")
+def test_the_font_of_the_window_is_known_on_a_machine_without_the_tools_of_fontconfig(tmp_path: Path) -> None:
+    ended = pawtill("doctor", "--data-dir", tmp_path, PATH=str(tmp_path))
+
+    (row,) = [line for line in ended.said.splitlines() if "Chinese font" in line]
+    assert "fine" in row and "unknown" not in row, row
 
 
 def test_a_server_that_answers_is_fine_with_its_clock_and_its_round_trip(till: Path) -> None:

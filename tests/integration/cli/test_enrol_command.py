@@ -104,7 +104,7 @@ def test_a_till_that_joined_by_a_pass_keeps_what_it_has_and_enrols(server: tuple
 def test_a_wrong_code_is_said_in_both_languages(server: tuple[Path, str], tmp_path: Path) -> None:
     _code(server, "R3")
 
-    ended = _enrol(server, tmp_path, "R3", "00000-00000")
+    ended = _enrol(server, tmp_path, "R3", "00000-00000-00000")
 
     assert ended.code == Exit.FOUND_SOMETHING
     assert "登记码不是本收银台的" in ended.complained and "the code is not this till's" in ended.complained
@@ -113,7 +113,7 @@ def test_a_wrong_code_is_said_in_both_languages(server: tuple[Path, str], tmp_pa
 def test_what_is_no_code_is_said_before_anything_is_asked(tmp_path: Path) -> None:
     ended = pawtill_here("enrol", "R1", "--server", "http://127.0.0.1:9", "--code", "ABC", "--data-dir", tmp_path)
 
-    assert (ended.code, "ten letters and digits" in ended.complained) == (Exit.CANNOT_START, True)
+    assert (ended.code, "fifteen letters and digits" in ended.complained) == (Exit.CANNOT_START, True)
 
 
 def test_the_same_command_again_is_the_same_enrolment(server: tuple[Path, str], tmp_path: Path) -> None:

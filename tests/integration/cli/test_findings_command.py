@@ -8,6 +8,7 @@ import pytest
 
 from cli.exits import Exit
 from server.services import findings
+from tests.fakes.counter import finding, open_counter
 from tests.fakes.headquarters import Headquarters
 from tests.integration.cli.command import pawtill_here
 
@@ -59,3 +60,22 @@ def test_what_cannot_be_done_is_said(folder: Path) -> None:
 
     assert early == (Exit.FOUND_SOMETHING, "pawtill: Finding 1 is open: that cannot be done with it\n")
     assert missing == (Exit.FOUND_SOMETHING, "pawtill: There is no finding 9\n")
+
+
+def test_an_entry_in_quarantine_is_judged_again_and_no_other_finding_is(tmp_path: Path) -> None:
+    headquarters = Headquarters(tmp_path)
+    headquarters.furnish()
+    counter = open_counter(headquarters)
+    counter.append("news", {})
+    counter.push()
+    number = finding(headquarters, "quarantined")["id"]
+    headquarters.close()
+    word = ("--by", "Lin", "--reason", "a new version")
+
+    tried = say(tmp_path, "judge", number, *word)
+    say(tmp_path, "decide", number, "accept", *word)
+    say(tmp_path, "close", number, *word)
+    closed = say(tmp_path, "judge", number, *word)
+
+    assert (tried[0], "open" in tried[1]) == (Exit.OK, True)
+    assert closed == (Exit.FOUND_SOMETHING, f"pawtill: Finding {number} is closed: that cannot be done with it\n")

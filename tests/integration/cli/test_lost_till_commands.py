@@ -40,11 +40,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def strand(folder: Path, *more: str) -> tuple[int, str, str]:
-    ended = pawtill_here("strand", "R1", "--reason", "stolen", "--data-dir", folder, "--url", URL, *more)
+    ended = pawtill_here("strand", "R1", "--reason", "stolen", "--data-dir", folder, *more)
     return ended.code, ended.said, ended.complained
 
 
-def rights(folder: Path, url: str = URL) -> dict[str, object]:
+def rights(folder: Path, url: str = "") -> dict[str, object]:
     with open_office(server_settings(data_dir=folder), url) as office:
         return office.rights("R1")
 
@@ -85,9 +85,9 @@ def test_what_changes_while_a_person_reads_is_not_confirmed(folder: Path, capsys
 
 
 def test_reclaiming_and_finding_it_again(folder: Path) -> None:
-    reclaim = pawtill_here("reclaim", "R1", "--reason", "burnt", "--confirm", "R1", "--data-dir", folder, "--url", URL)
-    found = pawtill_here("found", "R1", "--reason", "van", "--data-dir", folder, "--url", URL)
-    nobody = pawtill_here("found", "R9", "--reason", "van", "--data-dir", folder, "--url", URL)
+    reclaim = pawtill_here("reclaim", "R1", "--reason", "burnt", "--confirm", "R1", "--data-dir", folder)
+    found = pawtill_here("found", "R1", "--reason", "van", "--data-dir", folder)
+    nobody = pawtill_here("found", "R9", "--reason", "van", "--data-dir", folder)
 
     assert (reclaim.code, found.code, nobody.code) == (Exit.OK, Exit.OK, Exit.CANNOT_START)
     assert rights(folder)["leases"] == [] and "no till R9" in nobody.complained

@@ -50,6 +50,7 @@ def test_beside_an_open_till_it_does_nothing(file: Path) -> None:
     opened.close()
 
     assert ended.code == Exit.DATA_IN_USE
+    assert "请关闭另一个窗口" in ended.complained and "Close the other window" in ended.complained
 
 
 def test_what_is_no_pass_is_said(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ def test_beside_a_running_server_it_does_nothing(tmp_path: Path) -> None:
 
     ended = pawtill_here("restored", "--reason", "the disk broke", "--data-dir", tmp_path)
 
-    assert ended.code == Exit.UNAVAILABLE
+    assert ended.code == Exit.DATA_IN_USE
+    assert "每个文件夹只能运行一个服务器" in ended.complained and "another server is running" in ended.complained
     assert headquarters.call("GET", "/v1/restore", status=200)["restoring"] is False
     headquarters.close()
 

@@ -24,14 +24,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "server"
 
 
-def grant(folder: Path, till: str, amount: str, *, url: str = URL) -> Ended:
-    return pawtill_here(
-        "risk-budget", till, amount, "--by", "Hana", "--reason", "fair", "--data-dir", folder, "--url", url
-    )
+def grant(folder: Path, till: str, amount: str, *more: str) -> Ended:
+    return pawtill_here("risk-budget", till, amount, "--by", "Hana", "--reason", "fair", "--data-dir", folder, *more)
 
 
-def shown(folder: Path, *, url: str = URL) -> list[list[str]]:
-    ended = pawtill_here("risk", "--data-dir", folder, "--url", url)
+def shown(folder: Path, *more: str) -> list[list[str]]:
+    ended = pawtill_here("risk", "--data-dir", folder, *more)
     assert ended.code == Exit.OK
     return [line.split() for line in ended.said.splitlines()]
 
@@ -60,7 +58,7 @@ def test_what_makes_no_sense_is_said_and_changes_nothing(folder: Path) -> None:
 
 
 def test_a_manager_is_named_by_a_pin_that_is_typed_twice(folder: Path) -> None:
-    where = ("--data-dir", folder, "--url", URL)
+    where = ("--data-dir", folder)
 
     def appoint(pin: str, *more: str) -> Ended:
         return pawtill_here("manager", "meg", "--name", "Meg", *more, *where, typed=f"{pin}\n{pin}\n")
@@ -79,7 +77,7 @@ def test_a_manager_is_named_by_a_pin_that_is_typed_twice(folder: Path) -> None:
 @pytest.mark.long
 def test_a_server_that_has_the_data_open_is_asked(folder: Path) -> None:
     with ServerProcess(folder) as server:
-        assert grant(folder, "R2", "50.00", url=server.url).code == Exit.OK
-        assert grant(folder, "R9", "50.00", url=server.url).code == Exit.CANNOT_START
+        assert grant(folder, "R2", "50.00", "--url", server.url).code == Exit.OK
+        assert grant(folder, "R9", "50.00", "--url", server.url).code == Exit.CANNOT_START
 
-        assert shown(folder, url=server.url)[-1] == ["Worst", "case:", "50.00", "CNY"]
+        assert shown(folder, "--url", server.url)[-1] == ["Worst", "case:", "50.00", "CNY"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import sqlite3
 import stat
 import subprocess
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -105,20 +105,23 @@ def test_what_is_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "server").stat().st_mode) == 0o700
 
 
-def test_a_port_that_is_taken_is_one_sentence_and_its_own_exit_code(tmp_path: Path) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
+def test_a_second_server_on_one_port_is_refused_in_both_languages(busy: Busy, tmp_path: Path) -> None:
+    port = urlsplit(busy.url).port
 
-        ended = pawtill("server", "--data-dir", tmp_path, "--port", port)
+    ended = pawtill("server", "--data-dir", tmp_path, "--port", port)
 
     assert ended.code == Exit.PORT_IN_USE
-    assert f"port {port}" in ended.complained
+    assert "端口已被其他程序占用" in ended.complained
+    assert f"port {port} of 127.0.0.1 is in use by another program" in ended.complained
+    with ServerClient(busy.url, (busy.folder / "headquarters.key").read_text().strip()) as client:
+        assert client.get("/v1/keys"), "the first one goes on"
 
 
 def test_a_second_server_on_one_folder_is_refused(busy: Busy) -> None:
     ended = pawtill_here("server", "--data-dir", busy.folder, "--port", 0)
 
     assert ended.code == Exit.DATA_IN_USE
+    assert "数据文件夹正被另一个 Pawtill 服务器使用" in ended.complained
     assert f"another server is running on {busy.folder}" in ended.complained
 
 
@@ -263,10 +266,15 @@ def _damaged(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "code"), [(_newer, Exit.NEWER_DATA), (_damaged, Exit.DAMAGED_DATA)], ids=["newer", "damaged"]
+    ("harm", "code", "chinese", "english"),
+    [
+        (_newer, Exit.NEWER_DATA, "请运行新版本", "run the newer version"),
+        (_damaged, Exit.DAMAGED_DATA, "请从备份恢复", "restore it from a backup"),
+    ],
+    ids=["newer", "damaged"],
 )
-def test_a_database_that_this_version_cannot_use_is_said_by_every_command(
-    folder: Path, harm: object, code: Exit
+def test_a_database_that_this_version_cannot_use_is_said_by_every_command_in_both_languages(
+    folder: Path, harm: object, code: Exit, chinese: str, english: str
 ) -> None:
     assert callable(harm)
     harm(folder)
@@ -278,4 +286,4 @@ def test_a_database_that_this_version_cannot_use_is_said_by_every_command(
     ]
 
     assert [each.code for each in ended] == [code] * 3
-    assert all(each.complained.strip() for each in ended)
+    assert [each for each in ended if not (chinese in each.complained and english in each.complained)] == []

@@ -150,7 +150,8 @@ def _open_and_close(folder: Path) -> tuple[int, str]:
     """Start the till offscreen, close what it shows, and return its exit code and what it complained of."""
     with running("till", "--data-dir", folder, "--language", "en", QT_QPA_PLATFORM="offscreen") as process:
         assert process.stderr is not None
-        complained = [next((line for line in process.stderr if line.startswith("pawtill:")), "")]
+        lines = (line for line in process.stderr if line.startswith("pawtill:"))
+        complained = [next(lines, ""), next(lines, "")]  # in Chinese, in English
         process.send_signal(signal.SIGTERM)
         complained += process.communicate(timeout=60)[1].splitlines()
         return process.returncode, "".join(complained)
@@ -158,12 +159,15 @@ def _open_and_close(folder: Path) -> tuple[int, str]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no SIGTERM")
 @pytest.mark.parametrize(
-    ("harm", "code", "words"),
-    [(_newer, Exit.NEWER_DATA, "newest version"), (_foreign, Exit.CANNOT_START, "not a till of Pawtill")],
+    ("harm", "code", "chinese", "english"),
+    [
+        (_newer, Exit.NEWER_DATA, "请在本机安装最新版本", "newest version"),
+        (_foreign, Exit.CANNOT_START, "请用本机的数据文件夹启动", "not a till of Pawtill"),
+    ],
     ids=["newer", "foreign"],
 )
 def test_a_ledger_that_must_not_be_touched_is_said_and_stays_as_it_is(
-    joined: Path, harm: object, code: Exit, words: str
+    joined: Path, harm: object, code: Exit, chinese: str, english: str
 ) -> None:
     assert callable(harm)
     harm(joined)
@@ -172,7 +176,7 @@ def test_a_ledger_that_must_not_be_touched_is_said_and_stays_as_it_is(
     ended = _open_and_close(joined)
 
     assert ended[0] == code
-    assert words in ended[1] and "Traceback" not in ended[1]
+    assert chinese in ended[1] and english in ended[1] and "Traceback" not in ended[1]
     assert (joined / "till.db").read_bytes() == before
 
 
@@ -182,4 +186,4 @@ def test_a_ledger_that_another_till_has_open_is_said(joined: Path) -> None:
         ended = _open_and_close(joined)
 
     assert ended[0] == Exit.DATA_IN_USE
-    assert "another Pawtill uses this till" in ended[1]
+    assert "请关闭另一个窗口" in ended[1] and "another Pawtill uses this till" in ended[1]

@@ -1,4 +1,7 @@
-"""Enrolment by a one-time code: 15 minutes, five tries, one use, one store; and what headquarters does with tills."""
+"""Enrolment by a one-time code: 15 minutes, five tries, one use, one store; and what headquarters does with tills.
+
+A code has a name, which is told with each try, and a secret, which never is.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from server.services import devices
 from sync.certificate import BadCertificate, Certificate, issue, read
 from sync.client import ServerClient, TillShut
 from sync.enrolling import Enrolled, new_attempt
-from sync.enrolment import ALPHABET, read_code, show_code
+from sync.enrolment import ALPHABET, name_of, read_code, show_code
 from sync.identity import Identity, identity_of
 from tests.fakes.enrolled import ADDRESS, NewTill, new_code
 from tests.fakes.headquarters import Headquarters
@@ -68,10 +71,15 @@ def test_an_enrolled_till_speaks_by_its_signature(till: NewTill, line: FaultyTra
     _speaks(line, till.enrol())
 
 
-def test_a_code_has_fifty_bits_and_is_read_however_it_is_typed(headquarters: Headquarters) -> None:
+def _mistyped(code: str) -> str:
+    """Return the code with a wrong secret."""
+    return name_of(code) + "0" * 10
+
+
+def test_a_code_has_fifty_secret_bits_and_is_read_however_it_is_typed(headquarters: Headquarters) -> None:
     code = new_code(headquarters)
 
-    assert len(code) == 10 and set(code) <= set(ALPHABET)
+    assert len(code.removeprefix(name_of(code))) == 10 and set(code) <= set(ALPHABET)
     typed = show_code(code).lower().replace("0", "o").replace("1", "l")
     assert read_code(f" {typed} ") == code
     assert [read_code(wrong) for wrong in ("", code[:-1], code + "0", code[:-1] + "U")] == [None] * 4
@@ -89,14 +97,14 @@ def test_the_code_never_travels(headquarters: Headquarters, line: FaultyTranspor
     NewTill(headquarters, httpx.MockTransport(listen)).ask(code)
 
     assert sent
-    secrets = (code, show_code(code), headquarters.services.code_key.hex())
+    secrets = (code, show_code(code), code.removeprefix(name_of(code)), headquarters.services.code_key.hex())
     assert [secret for secret in secrets for text in sent if secret.encode() in text] == []
 
 
 def test_a_wrong_code_is_refused_and_the_sixth_try_is_not_looked_at(headquarters: Headquarters, till: NewTill) -> None:
     code = new_code(headquarters)
 
-    reasons = [_reason(till.ask("0" * 10)) for _ in range(5)]
+    reasons = [_reason(till.ask(_mistyped(code))) for _ in range(5)]
 
     assert reasons == ["code_wrong"] * 5
     assert _reason(till.ask(code)) == "code_tries"
@@ -105,9 +113,24 @@ def test_a_wrong_code_is_refused_and_the_sixth_try_is_not_looked_at(headquarters
 def test_the_fifth_try_may_be_the_right_one(headquarters: Headquarters, till: NewTill) -> None:
     code = new_code(headquarters)
     for _ in range(4):
-        till.ask("0" * 10)
+        till.ask(_mistyped(code))
 
     assert isinstance(till.ask(code), Enrolled)
+
+
+def test_who_does_not_know_a_codes_name_uses_none_of_its_tries_up_and_learns_nothing_of_it(
+    headquarters: Headquarters, till: NewTill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes, write = [], headquarters.services.database.write
+    code = new_code(headquarters)
+    strange = "00000" + code.removeprefix(name_of(code))
+    monkeypatch.setattr(headquarters.services.database, "write", lambda run: writes.append(run) or write(run))
+
+    assert {_reason(till.ask(strange)) for _ in range(20)} == {"code_wrong"}
+    assert writes == []  # nor does the writer of everybody hear of it
+
+    assert isinstance(till.ask(code), Enrolled)
+    assert _reason(till.ask(strange)) == "code_wrong"
 
 
 @pytest.mark.parametrize(("seconds", "outcome"), [(899, "ok"), (900, "code_expired")])
@@ -340,10 +363,11 @@ def test_a_certificate_of_another_chain_or_a_changed_one_is_none(headquarters: H
             read(wrong, ours.public_key())
 
 
-@pytest.mark.parametrize("field", ["enrolment", "public_key", "nonce", "proof"])
+@pytest.mark.parametrize("field", ["code_name", "enrolment", "public_key", "nonce", "proof"])
 def test_an_enrolment_of_the_wrong_shape_is_malformed_and_costs_no_try(headquarters: Headquarters, field: str) -> None:
-    new_code(headquarters)
-    body = {"till": "t1", "enrolment": "0" * 32, "public_key": "0" * 64, "nonce": "0" * 64, "proof": "0" * 64}
+    code = new_code(headquarters)
+    body = {"till": "t1", "code_name": name_of(code), "enrolment": "0" * 32, "public_key": "0" * 64}
+    body |= {"nonce": "0" * 64, "proof": "0" * 64}
 
     for _ in range(6):
         headquarters.call("POST", "/v1/enrolments", {**body, field: "zz"}, key="", status=422)

@@ -55,6 +55,7 @@ SCOPES: dict[str, set[str]] = {
     "GET /v1/findings": {MANAGER, HEADQUARTERS},
     "GET /v1/findings/{finding_id}": {MANAGER, HEADQUARTERS},
     "POST /v1/findings/{finding_id}/decide": {HEADQUARTERS},
+    "POST /v1/findings/{finding_id}/judge": {HEADQUARTERS},
     "POST /v1/findings/{finding_id}/close": {HEADQUARTERS},
     "GET /v1/restore": {HEADQUARTERS},
     "POST /v1/tills/{till_id}/write-off": {HEADQUARTERS},

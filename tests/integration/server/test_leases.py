@@ -25,6 +25,7 @@ from tests.fakes.counter import (
     stored_value,
     violations,
 )
+from tests.fakes.enrolled import enrol_here
 from tests.fakes.headquarters import Headquarters
 
 VALUE = "value:m1"
@@ -168,6 +169,19 @@ def test_the_last_one_is_somebodys_fair_part(headquarters: Headquarters, counter
     Counter(headquarters, "t2")
 
     assert ask_share(counter, "stock", "c1", 5, lease="l1")["amount"] == 1
+
+
+@pytest.mark.parametrize(("event", "part"), [("", 25), ("revoke", 50)])
+def test_a_till_that_enrolled_has_its_part_as_one_with_a_pass_has(
+    headquarters: Headquarters, counter: Counter, event: str, part: int
+) -> None:
+    headquarters.campaign(stock=100)
+    headquarters.call("PUT", "/v1/tills/t2", {"store": "s1"}, status=200)
+    enrol_here(headquarters, "t2")
+    if event:
+        headquarters.call("POST", f"/v1/tills/t2/{event}", {"reason": "stolen"}, status=200)
+
+    assert ask_share(counter, "stock", "c1", 100, lease="l1")["amount"] == part
 
 
 def test_only_tills_that_may_want_it_share(headquarters: Headquarters, counter: Counter) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
+from starlette.types import Receive, Scope, Send
 
 from server import metrics
 from server.db.errors import DatabaseBusy
@@ -130,6 +132,25 @@ def test_a_request_is_counted_by_its_route_and_no_path_or_id_is_shown(headquarte
     labels = {"method": "GET", "route": "/v1/campaigns/{campaign_id}", "status": "404"}
     assert (value(samples(shown), "pawtill_http_requests_total", **labels) or 0) >= 1
     assert b"secret" not in shown
+
+
+def test_a_request_that_was_given_up_is_counted_as_the_busy_that_was_told(headquarters: Headquarters) -> None:
+    async def given_up(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise asyncio.CancelledError
+
+    def counted() -> float:
+        shown = samples(Scrape(headquarters.services).text())
+        return value(shown, "pawtill_http_requests_total", method="GET", route="none", status="503") or 0
+
+    async def ask() -> None:
+        await httpx.ASGITransport(AccessLog(given_up)).handle_async_request(httpx.Request("GET", "http://h/v1/x"))
+
+    before = counted()
+
+    with pytest.raises(asyncio.CancelledError):
+        headquarters._loop.run(ask())
+
+    assert counted() == before + 1
 
 
 # ------------------------------------------------------------------ several processes

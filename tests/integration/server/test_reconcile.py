@@ -15,6 +15,7 @@ from server.jobs.relay import relay
 from server.services import outbox
 from server.services.outbox import ALERT, Message, Undelivered, Waiting
 from tests.fakes.counter import Counter, bring_to, coupon, coupon_state, finding, findings, mixed_order
+from tests.fakes.enrolled import enrol_here
 from tests.fakes.headquarters import Headquarters
 
 
@@ -236,6 +237,29 @@ def test_a_till_that_was_never_heard_of_or_has_no_key_any_more_is_not_silent(
     check_tills(headquarters.services)
 
     assert findings(headquarters) == {}
+
+
+@pytest.mark.parametrize("event", ["", "suspend", "revoke"])
+@pytest.mark.parametrize("has", ["nothing", "a lease", "a coupon"])
+def test_a_till_that_enrolled_is_missed_as_one_with_a_pass_is_and_a_shut_one_for_what_it_has(
+    headquarters: Headquarters, counter: Counter, event: str, has: str
+) -> None:
+    headquarters.campaign(stock=5)
+    if has == "a lease":
+        counter.lease("stock", "c1", 1)
+    if has == "a coupon":
+        counter.take_home(coupon(headquarters))
+    counter.sell(counter.basket("o1", "A"))
+    counter.hello()
+    enrol_here(headquarters)
+    if event:
+        headquarters.call("POST", f"/v1/tills/t1/{event}", {"reason": "looked at"}, status=200)
+
+    headquarters.clock.pass_time(hours=24)
+    check_tills(headquarters.services)
+
+    silent = {} if event and has == "nothing" else {"silent_till": 1}
+    assert findings(headquarters) == {"tail_pending": 1, **silent}
 
 
 @pytest.mark.parametrize(("minutes", "found"), [(29, {}), (30, {"tail_pending": 1})])

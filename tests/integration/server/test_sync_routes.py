@@ -15,6 +15,7 @@ from sync.protocol import HELLO_PATH, PULL_PATH, PUSH_PATH, SANITY_PATH
 from tests.fakes.counter import (
     Counter,
     coupon,
+    finding,
     findings,
 )
 from tests.fakes.headquarters import Headquarters
@@ -50,6 +51,21 @@ def test_a_till_speaks_for_itself_alone(headquarters: Headquarters, counter: Cou
     answer = counter.push(status=403)
 
     assert answer == {"error": "wrong_till"}
+    found = finding(headquarters, "wrong_till")
+    assert (found["detail"]["till"], found["detail"]["spoke_as"]) == ("t2", "t1")
+
+
+@pytest.mark.parametrize("name", ["t1\x00", "t" * 100_000, ""])
+def test_a_till_that_calls_itself_anything_is_found_once_a_day(
+    headquarters: Headquarters, counter: Counter, name: str
+) -> None:
+    for days in (0, 0, 1):
+        headquarters.clock.pass_time(days=days)
+        message = {"proto": 1, "till": name, "cursor": 0, "limit": 1}
+        assert counter.call("POST", PULL_PATH, message, status=403) == {"error": "wrong_till"}
+
+    assert findings(headquarters) == {"wrong_till": 2}
+    assert headquarters.call("GET", "/v1/findings", status=200)["findings"][0]["detail"]["spoke_as"] == ""
 
 
 @pytest.mark.parametrize("path", PATHS)

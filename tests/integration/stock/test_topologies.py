@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from server.stock import scripts
-from server.stock.connection import Acquaintance, Address, aclose, connect, connect_async
+from server.stock.connection import Acquaintance, Address, aclose, close, connect, connect_async, read_address
 from server.stock.pipeline import AsyncStock, BlockingStock
 from server.stock.scripts import End, Keys, Reserved
 from server.stock.suitability import look
@@ -202,6 +202,41 @@ def test_a_sentinel_leads_to_the_new_primary_which_nobody_has_looked_at(
         assert acquaintance.wants_look
         acquaintance.accept(frozenset(look(connect(address, None)).run_ids.values()))
         assert isinstance(stock.run(scripts.reserve(KEYS, 1, reservation())), Reserved)
+
+
+def ping(address: Address) -> None:
+    """Ask by both clients."""
+
+    async def ask() -> None:
+        acquaintance = Acquaintance()
+        acquaintance.accept(frozenset(look(connect(address, None)).run_ids.values()))
+        client = connect_async(address, acquaintance)
+        try:
+            assert await client.ping()
+        finally:
+            await aclose(client)
+
+    client = connect(address, None)
+    try:
+        assert client.ping()
+    finally:
+        close(client)
+    asyncio.run(ask())
+
+
+def test_sentinels_let_in_by_a_name_and_password_of_their_own(tmp_path: Path) -> None:
+    with running(tmp_path / "redis", "requirepass safe", login=(None, "safe")) as primary:
+        watch = (f"sentinel monitor main 127.0.0.1 {primary.port} 1", "sentinel auth-pass main safe")
+        users = ("user default off", "user watcher on >to/wer +@all ~* &*")
+        names = {"arguments": ("--sentinel",), "login": ("watcher", "to/wer")}
+        with running(tmp_path / "sentinel", *watch, *users, **names) as sentinel:
+            url = f"redis+sentinel://:safe@127.0.0.1:{sentinel.port}/main"
+
+            ping(read_address(f"{url}?sentinel_username=watcher&sentinel_password=to%2Fwer"))
+
+            for wrong in ("", "?sentinel_username=watcher&sentinel_password=safe", "?sentinel_password=to%2Fwer"):
+                with pytest.raises(redis.RedisError):
+                    ping(read_address(url + wrong))
 
 
 @pytest.fixture

@@ -72,10 +72,11 @@ def test_a_script_names_no_key_by_itself_and_asks_for_no_time(name: str) -> None
 
 
 def test_the_secret_of_an_address_is_never_shown() -> None:
-    address = read_address("redis://user:p%40ss@cache:6380/2")
+    address = read_address("redis+sentinel://user:p%40ss@cache:6380/main/2?sentinel_password=a%26b+c")
 
     assert (address.user, address.secret, address.hosts, address.db) == ("user", "p@ss", (("cache", 6380),), 2)
-    assert "p@ss" not in str(address) + repr(address)
+    assert (address.sentinel_user, address.sentinel_secret) == (None, "a&b+c")
+    assert not any(secret in str(address) + repr(address) for secret in ("p@ss", "a&b+c"))
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,9 @@ def test_an_address_is_read(url: str, address: Address) -> None:
         "redis://a,b",
         "redis+sentinel://a",
         "redis+cluster://a/1",
+        "redis://a?sentinel_password=secret",
+        "redis+sentinel://a/main?sentinel_pasword=secret",
+        "redis+sentinel://a/main?secret",
     ],
 )
 def test_an_address_that_makes_no_sense_is_refused_without_its_secret(url: str) -> None:

@@ -108,6 +108,13 @@ def test_a_busy_server_says_when_to_come_back(
     assert (caught.value.retry_after_s, caught.value.code) == (seconds, RefusalCode(outcome))
 
 
+def test_a_server_whose_database_stands_still_tells_nothing_of_what_was_done() -> None:
+    client = client_that_gets(503, {"outcome": "busy", "facts": {"reason": "slow"}}, **{"retry-after": "5"})
+
+    with pytest.raises(Offline, match="no_answer"):
+        client.post("/v1/orders/o1/hold", {})
+
+
 HTML = {"content-type": "text/html; charset=utf-8"}
 
 

@@ -18,6 +18,13 @@ def words(language: Language = Language.EN, currency: str = "CNY") -> Words:
     return Words(language, zone=ZoneInfo("Asia/Shanghai"), currency=Currency.of(currency))
 
 
+def test_a_refund_without_an_answer_is_not_said_in_the_words_of_a_sale() -> None:
+    refusal = refuse(RefusalCode.NEEDS_ONLINE, refund_of="R9-1-4", request="r1")
+
+    assert words().refusal(refusal).text.startswith("Head office must say what order R9-1-4 may give back")
+    assert words(Language.ZH).refusal(refusal).text.startswith("订单 R9-1-4 能退多少要由总部确认")
+
+
 @pytest.mark.parametrize(
     ("minor", "currency", "text"),
     [
