@@ -232,6 +232,7 @@ class PullAnswer(Answer):
     records: list[FeedRecord]
     next: int
     more: bool
+    since: int | None = None  # the cursor behind which it was asked for, None where an older server does not say
 
 
 class Sanity(Message):

@@ -1,6 +1,7 @@
 """Hold one simulated chain: time, server, tills, what physically happened, and a trace of it."""
 
 import hashlib
+import json
 import random
 import time
 from collections import Counter
@@ -138,11 +139,18 @@ class Chain:
         self.trace.add(f"{self.timeline.now_ms} {who} {what} {how} {detail}".rstrip())
 
     def _heard(self, request: httpx.Request, answer: httpx.Response) -> None:
-        """Count what the server said to a push, and while it waits for what a backup lacks."""
+        """Count what the server said, and note which entries of a ledger it said to know."""
         if request.url.path == protocol.PUSH_PATH and answer.is_success:
-            told = answer.json()
+            told, asked = answer.json(), json.loads(request.content)
             self.seen.update(f"push: {row['result']} {row['code']}".rstrip() for row in told["results"])
             self.seen[f"push: {told['error']}"] += bool(told["error"])
+            pushed = {entry["seq"]: entry["hash"] for entry in asked["entries"]}
+            said = ((row["seq"], pushed[row["seq"]]) for row in told["results"])
+            self.truth.known.update((asked["till"], asked["epoch"], *place) for place in said)
+        elif request.url.path == protocol.HELLO_PATH and answer.is_success:
+            told, asked = answer.json(), json.loads(request.content)
+            if told["tail"][0]:
+                self.truth.known.add((asked["till"], told["epoch"], *told["tail"]))
         elif request.url.path == protocol.ADOPT_PATH and answer.is_success:
             told = answer.json()
             self.seen["adopt: taken over"] += told["leases"] + told["homes"]

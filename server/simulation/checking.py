@@ -36,8 +36,16 @@ class Books:
         self.now = ctx.now
         self.orders, self.coupons, self.refunds = rows(schema.orders), rows(schema.coupon), rows(schema.refund)
         self.accounts, self.tills = rows(schema.account), rows(schema.till)
+        self.prices = {row.sku: row.price_minor for row in conn.execute(select(schema.product))}
+        self.campaigns = {row.id: (row.state, row.snapshot_id) for row in conn.execute(select(schema.campaign))}
         self.findings = list(rows(schema.finding).values())
         self.audit = [str(violation) for violation in audit(conn, ctx, everything=True).violations]
+        self.entries = {
+            (row.till_id, row.epoch, row.seq, row.hash.hex())
+            for table in (schema.ledger_entry, schema.carried_entry)
+            for row in conn.execute(select(table.c.till_id, table.c.epoch, table.c.seq, table.c.hash))
+        }
+        """Every entry that came, by its place: also one that was carried into a later epoch."""
         moved = schema.transfer.c
         self.late_draws = conn.execute(
             select(schema.transfer).where(
@@ -91,6 +99,7 @@ def checks(chain: Settled, books: Books, explained: Collection[str] = ()) -> Ite
     comparison = _Comparison(chain, books)
     yield partial(comparison.findings, explained)
     yield comparison.told_again
+    yield comparison.ledgers
     yield comparison.sales
     yield comparison.late_money
     yield comparison.terminals
@@ -188,6 +197,11 @@ class _Comparison:
             hold(excused, "I13", f"{found.kind} {found.key}: {found.detail}")
         self._late_draws()
 
+    def ledgers(self) -> None:
+        """What the server said to know of a ledger stands in its books, or headquarters hears that it is lost."""
+        for till_id, *place in sorted(self.truth.known - self.books.entries):
+            hold(till_id in self.books.lost_tills, "I13", f"{till_id}: {place} was known, and is untold")
+
     def _late_draws(self) -> None:
         """Whatever was drawn on a lease that headquarters had taken back stands in a finding."""
         told = {(found.kind, found.key) for found in self.books.findings}
@@ -206,6 +220,9 @@ class _Comparison:
             return True
         if self.truth.set_backs and self._is_of_a_backup(found):
             return True
+        if found.kind == "hold_mismatch":
+            # Nothing was held: what its till had for it was taken back while its payment was not known.
+            return self.any_reclaimed and not any(found.detail["held"].values())
         if found.kind != "overdraft" or "order" not in found.detail:
             return False
         kind, _, campaign_id = found.detail["subject"].partition(":")
@@ -281,9 +298,9 @@ class _Comparison:
                 hold(late == [done.quote.payable_minor] or missing, "I7", f"{order_id} is {row.state}, late {late}")
         for order_id, row in self.books.orders.items():
             if order_id not in self.truth.receipts:
-                waits = self.is_lost(row.till_id) and row.state in ("HELD", "UNKNOWN")
+                waits, lost = row.state in ("HELD", "UNKNOWN"), self.is_lost(row.till_id)
                 unseen = self.may_be_missing(row.till_id, self.disaster(row.till_id).at_ms)
-                ok = row.state == "CANCELLED" or waits or unseen
+                ok = row.state == "CANCELLED" or (lost if waits else unseen)
                 hold(ok, "I7", f"{order_id} is {row.state}, and nobody has its receipt")
         # A disk that was put back gives out the numbers anew that it has forgotten: what tells those apart is the hash.
         marks = [
@@ -446,14 +463,20 @@ def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     database = part.database
     with database.read() as conn:
         hold(database.ledger.verify(conn) == [], "I11", f"{part.id}: its ledger is broken")
-        copies: dict[str, str] = {row[0]: row[1] for row in conn.exec_driver_sql("SELECT id, state FROM coupon")}
+        copies = {row[0]: row[1:] for row in conn.exec_driver_sql("SELECT id, state, home, version FROM coupon")}
+        prices = {row[0]: row[1] for row in conn.exec_driver_sql("SELECT sku, price_minor FROM product")}
+        campaigns = {row[0]: row[1:] for row in conn.exec_driver_sql("SELECT id, state, snapshot_id FROM campaign")}
         tail = database.ledger.tail(conn)[0]
     with database.write() as tx:
         drift = projections.rebuild(tx, database.ledger)
     hold(drift == [], "I11", f"{part.id}: its projections drifted: {drift}")
     hold(tail == books.tills[part.id].acked_seq, "I11", f"{part.id} wrote {tail} entries")
-    hold(part.till.interrupted() == (), "I16", f"{part.id}: {part.till.interrupted()}")
-    known = {coupon_id: row.state for coupon_id, row in books.coupons.items()}
+    order_till = comparison.truth.order_till
+    waiting = [each for each in part.till.interrupted() if not comparison.is_lost(order_till.get(each.order_id, ""))]
+    hold(waiting == [], "I16", f"{part.id}: {waiting}")
+    hold(prices == books.prices, "I11", f"{part.id}: its prices are {prices}, not {books.prices}")
+    hold(campaigns == books.campaigns, "I11", f"{part.id}: its campaigns are {campaigns}, not {books.campaigns}")
+    known = {coupon_id: (row.state, row.home, row.version) for coupon_id, row in books.coupons.items()}
     # Coupons that a server forgot which came back from a backup stay in the copies of tills, whoever heard of them.
     forgotten = comparison.unbacked | (copies.keys() - comparison.truth.given_at.keys() - known.keys())
     names = {*known, *(copies.keys() - (forgotten if comparison.truth.set_backs else set()))}

@@ -19,6 +19,7 @@ AT_TILL = {
     "resolve": 4,
     "refund": 9,
     "refund_again": 2,
+    "refund_elsewhere": 4,
     "checkout_again": 3,
     "late_money": 1,
     "give": 9,
@@ -33,8 +34,7 @@ AT_TILL = {
 }
 AT_SERVER = {"claim": 9, "top_up": 3, "office": 5, "jobs": 6}
 FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "server_commit": 24, "server_power": 6}
-FAULTS |= {"clock": 12, "disk_full": 10}
-FAULTS |= {"strand": 5}
+FAULTS |= {"clock": 12, "disk_full": 10, "jam": 20, "strand": 5}
 SET_BACK = "set_back"
 """The server's database is put back to a backup."""
 HOT = 0.1

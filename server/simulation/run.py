@@ -123,7 +123,7 @@ class _Run:
             part.disk.disarm()
             part.disk.fill(full=False)
             part.clock.skew(-part.clock.error)
-            part.line.cut_until_ms = 0
+            part.line.heal()
             part.terminal.silence = 0.0
         for part in chain.tills:
             if part.id in chain.truth.stranded:

@@ -105,7 +105,8 @@ class Truth:
     tills that headquarters declared lost, or perhaps did: by itself that loses nothing. `baskets` wait for payment,
     `asked` holds every refund that was asked for, `gifts` those that wait for an answer. `set_backs` are the times that
     the server came back from a backup, `unbacked` the coupons that it alone knew and forgot by that.
-    `edited` are campaigns that headquarters changed.
+    `edited` are campaigns that headquarters changed. `known` are the places of tills' ledgers (till, epoch, number,
+    hash) that the server said to know: of what is there, or of an end announced.
     """
 
     baskets: dict[str, Basket] = field(default_factory=dict)
@@ -131,6 +132,7 @@ class Truth:
     set_backs: list[SetBack] = field(default_factory=list)
     unbacked: set[str] = field(default_factory=set)
     edited: set[str] = field(default_factory=set)
+    known: set[tuple[str, int, int, str]] = field(default_factory=set)
 
     def lay(self, order_id: str, basket: Basket) -> None:
         """Put a basket on the counter; another one under the same id takes its place."""
