@@ -53,8 +53,11 @@ class Driver:
         """
         busy = self.window.scanner._pause, self.window._draw_soon
         self.until(lambda: not any(timer.isActive() for timer in busy))
-        self.until(lambda: (self.window.dialog or self.window).isActiveWindow())
+        self.until(self._listens)
         QTest.keyClick(self.handle(), key)
+
+    def _listens(self) -> bool:
+        return (self.window.dialog or self.window).isActiveWindow()
 
     def type(self, text: str) -> None:
         """Type by hand: each key is let go of before the next is expected."""
