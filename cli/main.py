@@ -245,6 +245,22 @@ def tills(
     raise typer.Exit(list_tills(settings, url, after=after, limit=limit))
 
 
+@app.command("offline-hours")
+def offline_hours(
+    hours: Annotated[int | None, typer.Argument(min=1, max=168, help="From now on; none = show what counts.")] = None,
+    *,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Show or set for how many hours without a line tills provide."""
+    from cli.offline_hours_command import run_offline_hours
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(run_offline_hours(settings, url, hours=hours))
+
+
 @app.command()
 def risk(
     *,

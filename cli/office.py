@@ -16,7 +16,7 @@ from cli.exits import Exit, complain
 from server.code_key import CodeKeyDiffers, CodeKeyMissing
 from server.db.errors import DatabaseTrouble, DataDirInUse
 from server.opening import open_services
-from server.services import devices, lost_tills, risk, staff, till_list
+from server.services import catalog, devices, lost_tills, risk, staff, till_list
 from server.services.answers import Answer, ok, refused
 from server.services.context import Actor, Context, NotProvisioned
 from server.services.services import Services
@@ -31,6 +31,12 @@ _SHUT = {event: access for access, event in devices.SHUTS.items()}
 
 class Office(Protocol):
     """Decide over tills, their rights and what they may lose; every method answers with `outcome`, as the API does."""
+
+    def chain(self) -> Answer:
+        """Show the chain's settings."""
+
+    def set_offline_hours(self, hours: int) -> Answer:
+        """Say for how many hours without a line tills provide."""
 
     def tills(self, *, after: str, limit: int) -> Answer:
         """List `limit` tills from behind the id `after` on."""
@@ -105,6 +111,13 @@ class _ByDatabase:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    def chain(self) -> Answer:
+        return self._services.read(lambda _, ctx: catalog.chain_settings(ctx), _HERE)
+
+    def set_offline_hours(self, hours: int) -> Answer:
+        self._services.write(lambda conn, _: catalog.set_offline_hours(conn, hours), _HERE)
+        return self.chain()
+
     def tills(self, *, after: str, limit: int) -> Answer:
         return self._services.read(lambda conn, ctx: till_list.overview(conn, ctx, after=after, limit=limit), _HERE)
 
@@ -157,6 +170,12 @@ class _ByDatabase:
 class _ByServer:
     def __init__(self, client: ServerClient) -> None:
         self._client = client
+
+    def chain(self) -> Answer:
+        return _answer(self._client.get("/v1/chain"))
+
+    def set_offline_hours(self, hours: int) -> Answer:
+        return _answer(self._client.put("/v1/chain/offline-hours", {"hours": hours}))
 
     def tills(self, *, after: str, limit: int) -> Answer:
         asked = {"limit": limit, **({"after": after} if after else {})}
