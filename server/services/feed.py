@@ -74,7 +74,8 @@ def page(conn: Connection, cursor: int, limit: int, *, till_id: str | None = Non
         if row.kind == STAFF and record is not None and record["store"] not in (None, store_id):
             record = None
         records.append(FeedRecord(seq=row.seq, kind=row.kind, key=row.key, record=record))
-    return PullAnswer(records=records, next=shown[-1].seq if shown else cursor, more=len(rows) > limit)
+    after, more = shown[-1].seq if shown else cursor, len(rows) > limit
+    return PullAnswer(records=records, next=after, more=more, head=head(conn) if more else after)
 
 
 def _store_of(conn: Connection, till_id: str | None) -> str | None:

@@ -146,7 +146,8 @@ class FakeServer(httpx.BaseTransport):
         newer = sorted((r for r in self.feed.values() if r.seq > pull.cursor), key=lambda record: record.seq)
         page = newer[: pull.limit]
         after = page[-1].seq if page else pull.cursor
-        return _json(PullAnswer(records=page, next=after, more=len(newer) > len(page)))
+        head = newer[-1].seq if newer else after
+        return _json(PullAnswer(records=page, next=after, more=len(newer) > len(page), head=head))
 
     def _sanity(self, body: Any) -> httpx.Response:
         Sanity.model_validate(body)
