@@ -29,6 +29,8 @@ def progress_shown(console: Console | None = None) -> Iterator[Progress]:
     with Bars(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console) as bars:
 
         def tell(step: Step, done: int, total: int) -> None:
+            if not (done or total):
+                return  # there is nothing of it
             if step not in tasks:
                 tasks[step] = bars.add_task(_WORDS[step], total=None)
             bars.update(tasks[step], completed=done, total=max(done, total) if total else None)

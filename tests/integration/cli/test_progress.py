@@ -40,6 +40,15 @@ def test_where_nobody_knows_how_much_there_is_what_is_done_is_counted() -> None:
     assert "700/?" in written(console)
 
 
+def test_a_step_of_which_there_is_nothing_has_no_bar() -> None:
+    console = screen()
+
+    with progress_shown(console) as tell:
+        tell(Step.READ, 0, 0)
+
+    assert "读取账本" not in written(console)
+
+
 def test_more_than_was_said_is_no_more_than_all() -> None:
     console = screen()
 
