@@ -4,10 +4,10 @@ Version 1 (2026-11): hello, push, pull over JSON and HTTPS, all POST. Fields tha
 their place already and are empty. What an enrolled till says, and what it is answered, is signed whole as HTTP messages
 (`sync/signatures.py`). Leases and homes came within it: entries of new kinds, which an older server quarantines, and
 records of new kinds, which an older till passes over. So did epochs (2026-12): enrol and unknown, entries that carry
-others, answers that name what they answer. So did risks (2026-12): entries `approval` and `pin_failed`, `risks` among
-the rights of a sale, records `risk` and `staff`; and `head`, the feed's end, in a page of it. An unknown version is
-refused with 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted
-(PROTOCOL 3.8).
+others, answers that name what they answer, and pushes that name whom they are for. So did risks (2026-12): entries
+`approval` and `pin_failed`, `risks` among the rights of a sale, records `risk` and `staff`; and `head`, the feed's end,
+in a page of it. An unknown version is refused with 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of
+any schema are always accepted (PROTOCOL 3.8).
 
 A session is `hello -> push* -> pull* -> sanity`. No status code may delete or skip an entry: only `acked`, which names
 a prefix by number and hash, moves a till's cursor, and the server's cursor is the authority in every session.
@@ -183,6 +183,7 @@ class Push(Message):
     epoch: Whole
     entries: Annotated[list[PushedEntry], Field(max_length=PUSH_MAX_ENTRIES)]
     last: ToldMark
+    incarnation: Whole = 0  # of the server that the till means to speak to; 0 = it does not say
 
 
 class EntryResult(Answer):
@@ -198,7 +199,7 @@ class PushAnswer(Answer):
     """Acknowledge a prefix.
 
     `error` is GAP, FORK, EPOCH, ANNOUNCE (say hello first: this ledger has not shown that it goes on from the tail that
-    was announced) or "" (then `results` has one row for each entry).
+    was announced, or the server came back from a backup since) or "" (then `results` has one row for each entry).
     """
 
     acked: Mark
@@ -234,6 +235,7 @@ class PullAnswer(Answer):
     records: list[FeedRecord]
     next: int
     more: bool
+    since: int | None = None  # the cursor behind which it was asked for, None where an older server does not say
     head: int = 0
 
 

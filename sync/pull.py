@@ -29,7 +29,8 @@ def pull(session: Session, progress: Progress = no_progress) -> Pulled:
         with session.db.read() as conn:
             cursor = meta.load(conn).cursor
         answer = session.client.exchange(PULL_PATH, Pull(proto=PROTOCOL, till=session.till, cursor=cursor), PullAnswer)
-        if answer.next < cursor:
+        if answer.next < cursor or answer.since not in (None, cursor):
+            # A copy of another page: what lies between that one and our cursor would be passed over.
             raise Offline("stale_answer")
         if answer.more and answer.next == cursor:
             raise Misunderstood("no_progress")

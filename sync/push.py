@@ -61,10 +61,11 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Hold what one request carries: entries without a gap, and where our ledger ends."""
+    """Hold what one request carries: entries without a gap, where our ledger ends, and for which server they are."""
 
     entries: tuple[Entry, ...]
     last: Mark
+    incarnation: int
 
 
 def push(session: Session, *, batches_max: int | None = None, progress: Progress = no_progress) -> Pushed:
@@ -130,9 +131,10 @@ def _next(session: Session, size: int) -> Batch | None:
         assert first is not None, "only a push, and one at a time, takes entries out of PENDING"
         entries = fit(session.ledger.since(tx, first - 1, limit=size))
         assert entries and entries[0].seq == first, "the ledger has no gaps"
-        if entries[-1].seq > meta.load(tx).sent_seq:
+        known = meta.load(tx)
+        if entries[-1].seq > known.sent_seq:
             meta.put(tx, sent_seq=entries[-1].seq)
-        return Batch(entries, last_mark(tx, session.ledger))
+        return Batch(entries, last_mark(tx, session.ledger), known.incarnation)
 
 
 def _announce(session: Session, batch: Batch) -> None:
@@ -155,6 +157,7 @@ def _ask(session: Session, batch: Batch) -> PushAnswer:
         epoch=session.epoch,
         entries=[PushedEntry.of(entry) for entry in batch.entries],
         last=batch.last,
+        incarnation=batch.incarnation,
     )
     answer = session.client.exchange(PUSH_PATH, message, PushAnswer)
     sent = [entry.seq for entry in batch.entries]

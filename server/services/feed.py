@@ -75,7 +75,8 @@ def page(conn: Connection, cursor: int, limit: int, *, till_id: str | None = Non
             record = None
         records.append(FeedRecord(seq=row.seq, kind=row.kind, key=row.key, record=record))
     after, more = shown[-1].seq if shown else cursor, len(rows) > limit
-    return PullAnswer(records=records, next=after, more=more, head=head(conn) if more else after)
+    end = head(conn) if more else after
+    return PullAnswer(records=records, next=after, more=more, since=cursor, head=end)
 
 
 def _store_of(conn: Connection, till_id: str | None) -> str | None:

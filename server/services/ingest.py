@@ -46,9 +46,9 @@ def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refu
 
     `error`: EPOCH (the till was enrolled anew elsewhere), FORK (this ledger and the one that we hold, or that was
     announced, are not one: a finding, and nothing more is taken from this till until it is enrolled anew), ANNOUNCE
-    (nothing is taken before the till has shown that it goes on from the announced tail), GAP (the batch does not
-    continue at `acked`, or its chain is broken there), else "". `results` has one row for each entry that is in the
-    books.
+    (nothing is taken before the till has shown that it goes on from the announced tail, and has met us where we came
+    back from a backup since), GAP (the batch does not continue at `acked`, or its chain is broken there), else "".
+    `results` has one row for each entry that is in the books.
     """
     row = conn.execute(_TILL, {"of": message.till}).one_or_none()
     if row is None:
@@ -58,6 +58,9 @@ def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refu
         return PushAnswer(acked=acked, error=EPOCH)
     if row.state == FORK:
         return PushAnswer(acked=acked, error=FORK, epoch=row.epoch)
+    if message.incarnation not in (0, context.chain.incarnation):
+        # A till that did not notice: its rights are taken over at its greeting, before the entries that use them.
+        return PushAnswer(acked=acked, error=ANNOUNCE, epoch=row.epoch)
     repeats = [entry for entry in message.entries if entry.seq <= row.acked_seq]
     results = ledgers.recognise(conn, row, repeats)
     tail = ledgers.compare_tail(row, message)

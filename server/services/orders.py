@@ -324,9 +324,14 @@ def _order_of(kind: str, body: bytes) -> str | None:
     return order_id if isinstance(order_id, str) else None
 
 
-def time_out(conn: Connection, now: datetime, *, limit: int = 200) -> int:
-    """Cancel up to `limit` orders that are HELD beyond their time; returns how many. UNKNOWN waits for an answer."""
-    orders = schema.orders
+def time_out(conn: Connection, context: Context, *, limit: int = 200) -> int:
+    """Cancel up to `limit` orders that are HELD beyond their time; returns how many. UNKNOWN waits for an answer.
+
+    None while a till may have to tell again that it was paid (`services/restoring.py`).
+    """
+    if context.chain.restoring:
+        return 0
+    orders, now = schema.orders, context.now
     due = conn.execute(
         select(orders)
         .where(orders.c.state == OrderState.HELD, orders.c.held_until_at <= now)

@@ -10,12 +10,13 @@ from dataclasses import replace
 
 from app.domain.basket import Cover
 from app.domain.refunds import RefundLine
-from app.domain.refusals import Refusal
+from app.domain.refusals import Refusal, RefusalCode
 from app.domain.tenders import Tender, TenderType
 from app.services.api import (
     BasketLine,
     BasketRequest,
     Cancelled,
+    Interrupted,
     InterruptedKind,
     OpenOrder,
     PaidOrder,
@@ -31,17 +32,24 @@ from server.scenario.crash import ProcessDied
 from server.simulation import shop
 from server.simulation.lending import Lending, OwnRights
 from server.simulation.plan import Event
-from server.simulation.stage import Part
+from server.simulation.stage import Part, Stage
 from server.simulation.truth import AskedRefund, Basket, hold
 from sync.hello import SyncStopped
 
 Outcome = PaidOrder | Cancelled | PaymentPending | Refusal
-ASKS_FIRST = frozenset({"lease", "take_home", "renew"})
+ASKS_FIRST = frozenset({"lease", "take_home", "renew", "refund_elsewhere"})
 """What is done while the line is good, or not at all."""
 
 
 class Cashiers(Lending):
-    """Act at every till of a chain."""
+    """Act at every till of a chain.
+
+    `unsaved` are tills that could not save something since they were switched on, perhaps that a hold is off.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self.unsaved: set[str] = set()
 
     # -------------------------------------------------------------- one thing at a time
 
@@ -63,6 +71,8 @@ class Cashiers(Lending):
         except (Offline, Busy, StoreError) as trouble:
             why = f" {trouble}" if isinstance(trouble, Offline) else ""
             self.stage.note(part.id, what, f"{type(trouble).__name__}{why}")
+            if isinstance(trouble, StoreError):
+                self.unsaved.add(part.id)
             return False
         return True
 
@@ -82,7 +92,10 @@ class Cashiers(Lending):
     # -------------------------------------------------------------- selling
 
     def _basket(self, part: Part, rng: random.Random) -> BasketRequest:
-        own = self.own_rights(part)
+        own, elsewhere = self.own_rights(part), self.at_home_elsewhere(part)
+        if elsewhere and rng.random() < 0.15:
+            # Its owner has shown it there, and comes here.
+            return self._coupon_basket(elsewhere[-1], rng)
         if own.any and rng.random() < 0.7:
             return self._own_basket(own, rng)
         member = rng.choice([None, *shop.MEMBERS])
@@ -97,18 +110,21 @@ class Cashiers(Lending):
 
     def _own_basket(self, own: OwnRights, rng: random.Random) -> BasketRequest:
         """Fill a basket for which the till needs nobody: a coupon that is at home there, a card or value lent to it."""
-        whose: dict[str, str] = {each.coupon_id: each.member_id for each in self.truth.promised.values()}
-        promotions = rng.random() < 0.5
-        skus = [rng.choice("AABBCWW") for _ in range(rng.randint(1, 3))]
         kind = rng.choice([each for each in ("coupons", "cards", "members") if getattr(own, each)])
         if kind == "coupons":
-            coupon = rng.choice(own.coupons)
-            return BasketRequest(whose.get(coupon), _lines(skus, rng), (coupon,), promotions=promotions)
+            return self._coupon_basket(rng.choice(own.coupons), rng)
+        promotions = rng.random() < 0.5
+        skus = [rng.choice("AABBCWW") for _ in range(rng.randint(1, 3))]
         if kind == "members":
             return BasketRequest(rng.choice(list(own.members)), _lines(skus, rng), promotions=promotions)
         card, member, sku, _ = rng.choice([each for each in shop.CARDS if each[0] in own.cards])
         lines = (BasketLine(sku, 1000), *_lines(skus, rng))
         return BasketRequest(member, lines, covers=(Cover(card, 1),), promotions=promotions)
+
+    def _coupon_basket(self, coupon: str, rng: random.Random) -> BasketRequest:
+        whose = {each.coupon_id: each.member_id for each in self.truth.promised.values()}
+        skus = [rng.choice("AABBCWW") for _ in range(rng.randint(1, 3))]
+        return BasketRequest(whose.get(coupon), _lines(skus, rng), (coupon,), promotions=rng.random() < 0.5)
 
     def _coupons(self, part: Part, rng: random.Random, member: str | None) -> tuple[str, ...]:
         """Choose coupons that the customer has on the phone; now and then one that is somebody else's, or used."""
@@ -152,6 +168,10 @@ class Cashiers(Lending):
         opened = part.till.checkout(order_id, basket.request, stored_value_minor=basket.stored_minor)
         if not isinstance(opened, OpenOrder):
             self.stage.note(part.id, "checkout", opened.code.value)
+            if opened.code is RefusalCode.NEEDS_ONLINE and self.row(part, order_id) and rng.random() < 0.3:
+                # Nobody answered; as soon as the line is good again, it is tried again.
+                self.sync(part)
+                self._checkout(part, order_id, rng)
             return
         row = self.row(part, order_id)
         own = "own rights" if row is not None and row.rights else "no rights"
@@ -261,6 +281,14 @@ class Cashiers(Lending):
         self.truth.ask_back(request, AskedRefund(part.id, order_id, lines))
         self.ask_refund(part, request)
 
+    def _refund_elsewhere(self, part: Part, rng: random.Random, event: Event) -> None:
+        """Bring goods back that were brought back at another till a moment ago."""
+        others = [done for name, done in self.truth.refunds.items() if self.truth.refund_till[name] != part.id]
+        if others:
+            request = f"r{event.number}"
+            self.truth.ask_back(request, AskedRefund(part.id, rng.choice(others[-2:]).order_id, None))
+            self.ask_refund(part, request)
+
     def _refund_again(self, part: Part, rng: random.Random, _event: Event) -> None:
         mine = [request for request, asked in self.truth.asked.items() if asked.till_id == part.id]
         if mine:
@@ -296,15 +324,21 @@ class Cashiers(Lending):
         """Bring everything to an end that waits at a till, once nothing is wrong any more."""
         self.close(part)
         self.clear_up(part)
+        # A till whose disk was rolled back asks the server nothing any more, so its refunds wait for a person.
+        stranded = self.truth.disaster_of(part.id).since_ms is not None
         for each in part.till.interrupted():
-            # A till whose disk was rolled back asks the server nothing any more, so its refunds wait for a person.
-            stranded = self.truth.disaster_of(part.id).since_ms is not None
-            hold(stranded or each.kind is InterruptedKind.OPEN_HOLD, "I16", f"{part.id}: {each} stays")
+            waits = stranded or each.kind is InterruptedKind.OPEN_HOLD or self._waits_for_another(each)
+            hold(waits, "I16", f"{part.id}: {each} stays")
             if each.kind is InterruptedKind.OPEN_HOLD:
                 part.till.cancel(each.order_id)
         self._resume(part, part.line.rng, LAST)
         for request in self.wanted_gifts(part):
             self.ask_gift(part, request)
+
+    def _waits_for_another(self, each: Interrupted) -> bool:
+        """Tell whether it waits for the till that sold the goods, which is stopped until a person has looked at it."""
+        seller = self.truth.order_till.get(each.order_id, "")
+        return each.kind is InterruptedKind.REFUND_UNANSWERED and self.truth.disaster_of(seller).since_ms is not None
 
     def give_back(self, part: Part) -> None:
         """Give back every right that a till has, as at the end of the day."""

@@ -1,7 +1,9 @@
 """Hold one simulated chain: time, server, tills, what physically happened, and a trace of it."""
 
 import hashlib
+import json
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,10 +24,13 @@ from server.scenario import server_part, till_part
 from server.scenario.clock import VirtualClock
 from server.scenario.founding import found
 from server.scenario.ids import ScenarioIds
+from server.scenario.redis_part import RedisPart
 from server.scenario.server_part import Unasked, request_for
 from server.scenario.tables import START
 from server.scenario.world import memory_folder
+from server.services.admission import claiming
 from server.simulation import shop
+from server.simulation.counters import Counters
 from server.simulation.machines import (
     SERVER_FILE,
     TILL_FILE,
@@ -35,7 +40,7 @@ from server.simulation.machines import (
     lay_out,
     threadless,
 )
-from server.simulation.network import Line
+from server.simulation.network import Forger, Line
 from server.simulation.patching import patched
 from server.simulation.plan import Plan
 from server.simulation.terminal import Terminal
@@ -71,10 +76,12 @@ class Chain:
     def __init__(self, plan: Plan, ground: "Ground", folder: Path) -> None:
         rng = random.Random(plan.chain_seed)
         self.plan, self.table = plan, shop.draw(rng, f"seed {plan.seed}")
+        if plan.hot:
+            self.table = shop.on_redis(self.table, random.Random(plan.chain_seed))
         self.timeline, self.truth, self.trace = Timeline(self.table.start), Truth(), Trace()
         self.ids = ScenarioIds(self.table.title)
         self.seen: Counter[str] = Counter()
-        self.weather = replace(plan.weather)
+        self.weather, self.forger = replace(plan.weather), Forger()
         self.folder = folder
         self.server = ServerMachine(
             lay_out(ground.templates, folder / "server", name=SERVER_FILE, rng=rng),
@@ -83,6 +90,7 @@ class Chain:
             store=ground.store,
             ids=self.ids,
             keys=ground.templates,
+            counters=Counters(ground.redis) if plan.hot else None,
         )
         self.tills: list[TillMachine] = []
         self.keys = found(self.server.services, self.table)
@@ -108,6 +116,11 @@ class Chain:
         calm = random.Random(0)
         machine.line.rng = machine.terminal.rng = calm
         faults, machine.line.weather = machine.line.weather, type(self.weather)()
+        if self.plan.signed:
+            made = self.ask_office("POST", f"/v1/tills/{till_id}/enrolment-codes", {"store": store_id})
+            assert not isinstance(made, Refusal), f"{till_id} stands in a store"
+            machine.enrol(made["code"])
+            machine.line.forger = self.forger
         machine.engine.run_once()
         machine.line.weather = faults
         return machine
@@ -126,11 +139,25 @@ class Chain:
         self.trace.add(f"{self.timeline.now_ms} {who} {what} {how} {detail}".rstrip())
 
     def _heard(self, request: httpx.Request, answer: httpx.Response) -> None:
-        """Count what the server said to a push."""
+        """Count what the server said, and note which entries of a ledger it said to know."""
         if request.url.path == protocol.PUSH_PATH and answer.is_success:
-            told = answer.json()
+            told, asked = answer.json(), json.loads(request.content)
             self.seen.update(f"push: {row['result']} {row['code']}".rstrip() for row in told["results"])
             self.seen[f"push: {told['error']}"] += bool(told["error"])
+            pushed = {entry["seq"]: entry["hash"] for entry in asked["entries"]}
+            said = ((row["seq"], pushed[row["seq"]]) for row in told["results"])
+            self.truth.known.update((asked["till"], asked["epoch"], *place) for place in said)
+        elif request.url.path == protocol.HELLO_PATH and answer.is_success:
+            told, asked = answer.json(), json.loads(request.content)
+            if told["tail"][0]:
+                self.truth.known.add((asked["till"], told["epoch"], *told["tail"]))
+        elif request.url.path == protocol.ADOPT_PATH and answer.is_success:
+            told = answer.json()
+            self.seen["adopt: taken over"] += told["leases"] + told["homes"]
+        elif answer.status_code in (401, 403) and self.plan.signed:
+            self.seen[f"refused: {answer.json().get('error')}"] += 1
+        elif answer.status_code == 503 and b'"restoring"' in answer.content:
+            self.seen["refused: restoring"] += 1
 
     def till(self, number: int) -> TillMachine:
         """Return one of the tills."""
@@ -149,7 +176,8 @@ class Chain:
     def run_jobs(self) -> None:
         """Let the server walk its patrols; those that a full disk keeps from it come again."""
         with suppress(DatabaseTrouble):
-            self.server.run(run_due)
+            for report in self.server.run(run_due) or ():
+                self.seen[f"job: {report.name} repaired"] += report.repaired
 
     def ask_app(self, method: str, path: str, body: Any) -> dict[str, Any] | Refusal:
         """Ask the server straight, as the chain's app; raises Offline for no answer."""
@@ -179,6 +207,18 @@ class Chain:
         for till in self.tills:
             till.stop()
         self.server.stop()
+        if self.server.counters is not None:
+            self.seen.update(self.server.counters.seen)
+            self.server.counters.stop()
+
+
+class Seconds:
+    """Be the module `time` for what is remembered for a while: it goes by the timeline."""
+
+    perf_counter = staticmethod(time.perf_counter)
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.monotonic = timeline.seconds
 
 
 class Ground:
@@ -191,6 +231,7 @@ class Ground:
         self.app: FastAPI = server_part.make_template(self.templates, VirtualClock(START), ids)
         till_part.make_template(self.templates)
         self.store = SimulatedStore()
+        self.redis = RedisPart(folder)
         self._count = 0
 
     @contextmanager
@@ -200,7 +241,8 @@ class Ground:
         with TemporaryDirectory(dir=self.folder, prefix=f"{self._count}-") as folder, _pushes(plan.push_max):
             chain = Chain(plan, self, Path(folder))
             try:
-                yield chain
+                with patched(claiming, "time", Seconds(chain.timeline)):
+                    yield chain
             finally:
                 chain.close()
 
@@ -209,7 +251,11 @@ class Ground:
 def open_ground() -> Iterator[Ground]:
     """Make the ground in memory, where the system has such a place; it goes with everything on it."""
     with memory_folder("pawtill-simulation-") as folder, threadless():
-        yield Ground(folder)
+        ground = Ground(folder)
+        try:
+            yield ground
+        finally:
+            ground.redis.stop()
 
 
 @contextmanager

@@ -36,8 +36,16 @@ class Books:
         self.now = ctx.now
         self.orders, self.coupons, self.refunds = rows(schema.orders), rows(schema.coupon), rows(schema.refund)
         self.accounts, self.tills = rows(schema.account), rows(schema.till)
+        self.prices = {row.sku: row.price_minor for row in conn.execute(select(schema.product))}
+        self.campaigns = {row.id: (row.state, row.snapshot_id) for row in conn.execute(select(schema.campaign))}
         self.findings = list(rows(schema.finding).values())
         self.audit = [str(violation) for violation in audit(conn, ctx, everything=True).violations]
+        self.entries = {
+            (row.till_id, row.epoch, row.seq, row.hash.hex())
+            for table in (schema.ledger_entry, schema.carried_entry)
+            for row in conn.execute(select(table.c.till_id, table.c.epoch, table.c.seq, table.c.hash))
+        }
+        """Every entry that came, by its place: also one that was carried into a later epoch."""
         moved = schema.transfer.c
         self.late_draws = conn.execute(
             select(schema.transfer).where(
@@ -57,6 +65,24 @@ class Books:
                 yield from found.detail["tenders"]
 
 
+def told_as_done(conn: Connection, _ctx: Context) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the orders that are sold in the books, and the refunds that tills have told of."""
+    orders, refund = schema.orders.c, schema.refund.c
+    sold = conn.execute(select(orders.id).where(orders.state.in_(SOLD))).scalars()
+    refunded = conn.execute(select(refund.id).where(refund.entry_id.is_not(None))).scalars()
+    return frozenset(sold), frozenset(refunded)
+
+
+def granted(conn: Connection, _ctx: Context) -> frozenset[str]:
+    """Return every coupon in the books."""
+    return frozenset(conn.execute(select(schema.coupon.c.id)).scalars())
+
+
+def frozen(conn: Connection, _ctx: Context) -> frozenset[str]:
+    """Return the coupons that orders hold in the books."""
+    return frozenset(conn.execute(select(schema.coupon.c.id).where(schema.coupon.c.state == "FROZEN")).scalars())
+
+
 def compare(chain: Settled, books: Books) -> None:
     """Raise Broken for the first promise that was not kept."""
     for check in checks(chain, books):
@@ -72,6 +98,8 @@ def checks(chain: Settled, books: Books, explained: Collection[str] = ()) -> Ite
     yield lambda: hold(books.audit == [], "audit", books.audit)
     comparison = _Comparison(chain, books)
     yield partial(comparison.findings, explained)
+    yield comparison.told_again
+    yield comparison.ledgers
     yield comparison.sales
     yield comparison.late_money
     yield comparison.terminals
@@ -90,15 +118,28 @@ class _Comparison:
     def __init__(self, chain: Settled, books: Books) -> None:
         self.chain, self.truth, self.books = chain, chain.truth, books
         self.booked: dict[str, PaidOrder] = {}
+        self.unbacked = chain.truth.unbacked | {
+            found.detail["coupon"] for found in books.findings if found.kind == "unknown_claim"
+        }
+        """Coupons that a server forgot that came back from a backup."""
+        self.leases_untold = {found.detail["lease"] for found in books.findings if found.kind == "unknown_claim"}
+        self.untold_refunds = {found.detail["refund"] for found in books.findings if found.kind == "refund_mismatch"}
+        """Refunds that are in no book but in a finding."""
+        self.lost_uses: Counter[str] = Counter()
+        """Uses of coupons that the books do not know, as findings tell of them."""
         self.excess: Counter[str] = Counter()
         """What findings say was used without being there, by account or coupon."""
         for found in books.findings:
             if found.kind == "double_redemption":
                 self.excess[found.detail["subject"]] += 1
+            if found.kind == "invalid_redemption":
+                self.lost_uses[found.detail["subject"]] += 1
             if found.kind == "overdraft":
                 self.excess[found.detail.get("subject", "")] += found.detail.get("amount", 1)
             if found.kind == "overdraft" and "coupon" in found.detail:
                 self.excess[f"stock:{found.detail['campaign']}"] += 1
+            if found.kind == "overdraft" and "lent" in found.detail:
+                self.excess[found.detail["account"]] += found.detail["lent"] - found.detail["there"]
 
     # -------------------------------------------------------------- disasters
 
@@ -156,6 +197,11 @@ class _Comparison:
             hold(excused, "I13", f"{found.kind} {found.key}: {found.detail}")
         self._late_draws()
 
+    def ledgers(self) -> None:
+        """What the server said to know of a ledger stands in its books, or headquarters hears that it is lost."""
+        for till_id, *place in sorted(self.truth.known - self.books.entries):
+            hold(till_id in self.books.lost_tills, "I13", f"{till_id}: {place} was known, and is untold")
+
     def _late_draws(self) -> None:
         """Whatever was drawn on a lease that headquarters had taken back stands in a finding."""
         told = {(found.kind, found.key) for found in self.books.findings}
@@ -172,6 +218,11 @@ class _Comparison:
         """
         if found.kind == "member_limit":
             return True
+        if self.truth.set_backs and self._is_of_a_backup(found):
+            return True
+        if found.kind == "hold_mismatch":
+            # Nothing was held: what its till had for it was taken back while its payment was not known.
+            return self.any_reclaimed and not any(found.detail["held"].values())
         if found.kind != "overdraft" or "order" not in found.detail:
             return False
         kind, _, campaign_id = found.detail["subject"].partition(":")
@@ -179,7 +230,53 @@ class _Comparison:
         laid = [stage for stage in done.quote.laid if stage.campaign_id == campaign_id] if done else []
         return kind == "budget" and all(stage.rule.budget_minor is None for stage in laid)
 
+    def _is_of_a_backup(self, found: Row[Any]) -> bool:
+        """Tell whether a server that came back from a backup cannot but find this: it forgot what led to it.
+
+        Holds and decisions of refunds that it alone knew, coupons that it had given out, money and stock put in since.
+        """
+        match found.kind:
+            case "no_hold":
+                return True
+            case "hold_mismatch":
+                # Its till had told that the payment had no answer, and so it was known again, without its hold.
+                return not any(found.detail["held"].values())
+            case "double_redemption":
+                # Held by an order whose end it forgot: the coupon goes to this one behind that, and `coupons` looks.
+                return True
+            case "home_mismatch" | "late_use" | "refund_mismatch":
+                # It forgot the coupon, or whose it had become, or has not heard the till yet that knows of the order:
+                # where everything is in the end, `coupons` and `refunds` look.
+                return True
+            case "unknown_claim":
+                # By a rule, or of a stock, that headquarters had made since.
+                return found.detail["campaign"] in self.truth.edited
+            case "lease_mismatch":
+                return found.detail.get("lease") in self.leases_untold
+            case "unknown_refund":
+                back = self.truth.refunds.get(found.detail["refund"])
+                return back is not None and back.decided_by == "server"
+            case "invalid_redemption":
+                return found.detail["subject"] not in self.truth.given_at or found.detail["subject"] in self.unbacked
+            case "overdraft":
+                return "lent" in found.detail or "order" in found.detail
+        return False
+
     # -------------------------------------------------------------- I7
+
+    def told_again(self) -> None:
+        """What the books had told as done before a backup was put in their place, they tell again."""
+        for back in self.truth.set_backs:
+            for order_id in sorted(back.sold):
+                row, till_id = self.books.orders.get(order_id), self.truth.order_till[order_id]
+                missing = self.may_be_missing(till_id, self.truth.paid_at_ms.get(order_id, back.since_ms))
+                ok = (row is not None and row.state in SOLD) or missing
+                hold(ok, "I7", f"{order_id} of {till_id} was sold in the books, and is {row and row.state}")
+            for request_id in sorted(back.refunded):
+                row = self.books.refunds.get(request_id)
+                excused = self.disaster(self.truth.asked[request_id].till_id).since_ms is not None
+                ok = (row is not None and row.entry_id is not None) or excused or request_id in self.untold_refunds
+                hold(ok, "I7", f"the refund {request_id} was in the books, and is not any more")
 
     def sales(self) -> None:
         """Every receipt is a paid order of the same money, or a finding with it; there is no other paid order."""
@@ -201,9 +298,9 @@ class _Comparison:
                 hold(late == [done.quote.payable_minor] or missing, "I7", f"{order_id} is {row.state}, late {late}")
         for order_id, row in self.books.orders.items():
             if order_id not in self.truth.receipts:
-                waits = self.is_lost(row.till_id) and row.state in ("HELD", "UNKNOWN")
+                waits, lost = row.state in ("HELD", "UNKNOWN"), self.is_lost(row.till_id)
                 unseen = self.may_be_missing(row.till_id, self.disaster(row.till_id).at_ms)
-                ok = row.state == "CANCELLED" or waits or unseen
+                ok = row.state == "CANCELLED" or (lost if waits else unseen)
                 hold(ok, "I7", f"{order_id} is {row.state}, and nobody has its receipt")
         # A disk that was put back gives out the numbers anew that it has forgotten: what tells those apart is the hash.
         marks = [
@@ -252,7 +349,7 @@ class _Comparison:
             row = self.books.refunds.get(request_id)
             excused = self.disaster(self.truth.refund_till[request_id]).since_ms is not None
             if row is None or row.entry_id is None:
-                hold(excused, "I7", f"the refund {request_id} is lost")
+                hold(excused or request_id in self.untold_refunds, "I7", f"the refund {request_id} is lost")
                 continue
             hold(row.amount_minor == done.refund.amount_minor, "I7", f"{request_id}: {row.amount_minor}")
             back[done.order_id] += done.refund.amount_minor
@@ -271,7 +368,10 @@ class _Comparison:
                 live.subtract(done.refund.returned)
         for coupon_id in self.truth.promised.keys() - self.books.coupons.keys():
             till_id, at_ms = self.truth.given_at.get(coupon_id, ("", 0))
-            hold(self.may_be_missing(till_id, at_ms), "I10", f"{coupon_id} was promised, and is not there")
+            missing = coupon_id in self.unbacked or self.may_be_missing(till_id, at_ms)
+            hold(missing, "I10", f"{coupon_id} was promised, and is not there")
+            used, told = live[coupon_id], self.lost_uses[coupon_id]
+            hold(used <= told or self.any_rolled_back, "I13", f"{coupon_id} was used {used} times, {told} are told")
         unheard = self.books.coupons.keys() - self.truth.promised.keys()
         hold(not unheard or self.any_rolled_back, "I10", f"nobody was promised {unheard}")
         for coupon_id, row in self.books.coupons.items():
@@ -279,7 +379,8 @@ class _Comparison:
 
     def _coupon(self, row: Row[Any], uses: int) -> None:
         known = row.id in self.truth.revoked
-        hold(0 <= uses <= 1 + self.excess[row.id], "I8", f"{row.id} was used {uses} times")
+        excess = self.excess[row.id] if self.truth.disasters else 0
+        hold(0 <= uses <= 1 + excess, "I8", f"{row.id} was used {uses} times")
         hold(
             (row.state == "USED") == (uses >= 1) or self.any_rolled_back, "I8", f"{row.id} is {row.state}, used {uses}"
         )
@@ -318,6 +419,8 @@ class _Comparison:
         disasters = self.truth.disasters.values()
         if not disasters or any(each.reclaimed or not each.destroyed for each in disasters):
             return
+        if self.truth.set_backs:
+            return  # What a disk and a backup have both lost is set aside by nobody.
         # A sale that came too late stands in a finding, with its money, and draws on nothing.
         receipts = {name: done for name, done in self.truth.receipts.items() if name not in self.books.late}
         refunds = {name: done for name, done in self.truth.refunds.items() if done.order_id in receipts}
@@ -349,7 +452,9 @@ class _Comparison:
             for tender in back.refund.tenders:
                 if tender.type is TenderType.STORED_VALUE:
                     spent[f"value:{member}"] -= tender.amount_minor
-        spent.update(f"stock:{each.campaign_id}" for each in self.truth.promised.values())
+        lost = self.unbacked - self.books.coupons.keys()
+        there = (each for each in self.truth.promised.values() if each.coupon_id not in lost)
+        spent.update(f"stock:{each.campaign_id}" for each in there)
         return spent
 
 
@@ -358,15 +463,24 @@ def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     database = part.database
     with database.read() as conn:
         hold(database.ledger.verify(conn) == [], "I11", f"{part.id}: its ledger is broken")
-        copies: dict[str, str] = {row[0]: row[1] for row in conn.exec_driver_sql("SELECT id, state FROM coupon")}
+        copies = {row[0]: row[1:] for row in conn.exec_driver_sql("SELECT id, state, home, version FROM coupon")}
+        prices = {row[0]: row[1] for row in conn.exec_driver_sql("SELECT sku, price_minor FROM product")}
+        campaigns = {row[0]: row[1:] for row in conn.exec_driver_sql("SELECT id, state, snapshot_id FROM campaign")}
         tail = database.ledger.tail(conn)[0]
     with database.write() as tx:
         drift = projections.rebuild(tx, database.ledger)
     hold(drift == [], "I11", f"{part.id}: its projections drifted: {drift}")
     hold(tail == books.tills[part.id].acked_seq, "I11", f"{part.id} wrote {tail} entries")
-    hold(part.till.interrupted() == (), "I16", f"{part.id}: {part.till.interrupted()}")
-    known = {coupon_id: row.state for coupon_id, row in books.coupons.items()}
-    differ = {name for name in {*copies, *known} if copies.get(name) != known.get(name)}
+    order_till = comparison.truth.order_till
+    waiting = [each for each in part.till.interrupted() if not comparison.is_lost(order_till.get(each.order_id, ""))]
+    hold(waiting == [], "I16", f"{part.id}: {waiting}")
+    hold(prices == books.prices, "I11", f"{part.id}: its prices are {prices}, not {books.prices}")
+    hold(campaigns == books.campaigns, "I11", f"{part.id}: its campaigns are {campaigns}, not {books.campaigns}")
+    known = {coupon_id: (row.state, row.home, row.version) for coupon_id, row in books.coupons.items()}
+    # Coupons that a server forgot which came back from a backup stay in the copies of tills, whoever heard of them.
+    forgotten = comparison.unbacked | (copies.keys() - comparison.truth.given_at.keys() - known.keys())
+    names = {*known, *(copies.keys() - (forgotten if comparison.truth.set_backs else set()))}
+    differ = {name for name in names if copies.get(name) != known.get(name)}
     hold(not differ or comparison.any_rolled_back, "I11", f"{part.id}: its copy of {sorted(differ)} differs")
     for name, account in books.accounts.items():
         kind, _, owner = name.partition(":")
@@ -380,4 +494,6 @@ def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     mine = sum(found.detail.get("till") == part.id for found in books.findings if found.kind not in LOST_TILL)
     status = part.engine.status
     hold(status.pending == 0, "I16", f"{part.id}: {status.pending} entries wait")
-    hold(status.parked <= mine, "I13", f"{part.id} parked {status.parked}, {mine} findings")
+    # Two backups may lie in each other: what was parked between them is told in neither.
+    told = status.parked <= mine or len(comparison.truth.set_backs) > 1
+    hold(told, "I13", f"{part.id} parked {status.parked}, {mine} findings")

@@ -1,16 +1,21 @@
 """Let go wrong what may: lines, power, disks, clocks; and in seeds of disasters what no line can mend."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
 from server.simulation.chain import Chain
+from server.simulation.checking import frozen, granted, told_as_done
+from server.simulation.counters import Counters
 from server.simulation.disk import AFTER, BEFORE
 from server.simulation.duty import REBOOT_MS, OnDuty
 from server.simulation.machines import TillMachine
+from server.simulation.network import CACHED, Jam
 from server.simulation.office import Office
 from server.simulation.plan import DAY_MS, LONGEST_CUT_MS, SHORTEST_CUT_MS, Event
+from server.simulation.truth import SetBack
+from sync.protocol import PUSH_PATH
 
 SKEW_MAX_MS = 9 * DAY_MS
 ASK_AGAIN_MS = 60_000
@@ -22,6 +27,8 @@ class Faults:
     def __init__(self, chain: Chain, cashiers: OnDuty, office: Office) -> None:
         self.chain, self.cashiers, self.office = chain, cashiers, office
         self._images = 0
+        self._passes: dict[str, int] = {}
+        """When a till was given its pass, where it was not at the founding."""
         chain.server.died = self._server_died
 
     def strike(self, event: Event) -> None:
@@ -43,6 +50,11 @@ class Faults:
     def _cut(self, part: TillMachine, duration_ms: int) -> None:
         until_ms = self.chain.timeline.now_ms + duration_ms
         part.line.cut_until_ms = max(part.line.cut_until_ms, until_ms)
+
+    def _jam(self, rng: random.Random, part: TillMachine) -> None:
+        """Let no answer come to what a till asks for a while, and the questions arrive when it has given them up."""
+        passing = CACHED if rng.random() < 0.7 else ()
+        part.line.jam(Jam(self.chain.now_ms + rng.randint(60_000, 1_200_000), passing=passing, late=True))
 
     # -------------------------------------------------------------- power
 
@@ -88,24 +100,126 @@ class Faults:
         self.chain.timeline.after(rng.randint(0, silent_ms), lambda: self.office.strand(part))
         self.chain.timeline.after(silent_ms + rng.randint(0, 600_000), lambda: self.office.found(part))
 
+    # -------------------------------------------------------------- Redis
+
+    def _redis_emptied(self, _rng: random.Random, _part: TillMachine) -> None:
+        self._counters.forget()
+
+    def _redis_older(self, rng: random.Random, _part: TillMachine) -> None:
+        """Copy what Redis has, and let another process come back with that some time later."""
+        self._counters.keep()
+        self.chain.timeline.after(rng.randint(1_000, 600_000), self._counters.go_back)
+
+    def _redis_killed(self, rng: random.Random, _part: TillMachine) -> None:
+        self._counters.die(lose_all=rng.random() < 0.5)
+        self.chain.timeline.after(rng.randint(1_000, 60_000), self._counters.start)
+
+    def _redis_between(self, rng: random.Random, _part: TillMachine) -> str:
+        """Let Redis or the server die when the next claim is admitted, before it lands."""
+        who = self._counters.arm(rng)
+        self.chain.timeline.after(rng.randint(60_000, 600_000), self._counters.start)
+        return f" {who}"
+
+    def _redis_switch(self, rng: random.Random, _part: TillMachine) -> str:
+        campaigns = [each.id for each in self.chain.table.campaign if each.rule.get("kind") != "automatic"]
+        arbiter = rng.choice(["redis", "database"])
+        self.office.switch(rng.choice(campaigns), arbiter)
+        return f" {arbiter}"
+
+    @property
+    def _counters(self) -> Counters:
+        assert self.chain.server.counters is not None, "the plan has campaigns on Redis"
+        return self.chain.server.counters
+
+    # -------------------------------------------------------------- the server's backup
+
+    def _set_back(self, rng: random.Random, _part: TillMachine) -> str | None:
+        """Back the server's database up, and lose it some time later: the backup is put back, and that is said."""
+        chain = self.chain
+        if not chain.server.on:
+            return " not made"
+        self._images += 1
+        image = chain.folder / f"backup-{self._images}"
+        since_ms = chain.timeline.now_ms
+        chain.server.disk.image(image)
+        told_ms = {part.id: part.synced_ms for part in chain.tills}
+        delay_ms = rng.randint(60_000, 3_600_000)
+        chain.timeline.after(delay_ms, lambda: self._server_put_back(image, since_ms, told_ms))
+        return None
+
+    def _server_put_back(self, image: Path, since_ms: int, told_ms: Mapping[str, int]) -> None:
+        chain = self.chain
+        chain.server.restart()  # What it has told until now is what is on its disk.
+        sold, refunded = chain.server.services.read(told_as_done)
+        known = chain.server.services.read(granted)
+        chain.server.put_back(image)
+        held = chain.server.services.read(frozen)
+        # Also those of which the answer got lost: tills may have copied them.
+        lost = known - chain.server.services.read(granted) - chain.truth.given_at.keys()
+        chain.truth.unbacked.update(lost)
+        chain.truth.set_back(SetBack(since_ms, chain.timeline.now_ms, sold, refunded, held, told_ms))
+        for part in chain.tills:
+            part.synced_ms = min(part.synced_ms, told_ms[part.id])
+        self.office.set_back(since_ms)
+        for part in chain.tills:
+            if self._passes.get(part.id, -1) >= since_ms:
+                self._give_pass(part, fresh=False)  # The server knows no pass that was made since.
+        chain.note("server", "server", "put back", detail=str(since_ms))
+
+    # -------------------------------------------------------------- enrolled tills
+
+    def _suspend(self, rng: random.Random, part: TillMachine) -> None:
+        self.office.suspend(part)
+        self.chain.timeline.after(rng.randint(60_000, LONGEST_CUT_MS), lambda: self.office.resume(part))
+
     # -------------------------------------------------------------- disasters
 
     def _reclaim(self, rng: random.Random, part: TillMachine) -> None:
         """Let headquarters give up a till that is silent; it sells on, and tells of it afterwards."""
         silent_ms = rng.randint(600_000, LONGEST_CUT_MS)
         self._cut(part, silent_ms)
-        self.chain.timeline.after(rng.randint(0, silent_ms), lambda: self.office.reclaim(part))
+        self.chain.timeline.after(rng.randint(0, silent_ms), lambda: self._give_up(part))
+
+    def _give_up(self, part: TillMachine) -> None:
+        """Take back what a till may spend; the till beside it wants all of that at once."""
+        accounts = self.cashiers.leased(part)
+        self.office.reclaim(part)
+        beside = self.chain.till(self.chain.tills.index(part) + 1)
+        beside.strand.do(lambda: self.cashiers.take_over(beside, accounts))
 
     def _roll_back(self, rng: random.Random, part: TillMachine) -> None:
         """Make an image of a till's disk, and put it back some time later: no file is left that would tell."""
         if part.id in self.chain.truth.disasters:
             return
+        now_ms, end_ms = self.chain.timeline.now_ms, self.chain.plan.events[-1].time_ms
+        delay_ms, what = rng.randint(30_000, max(60_000, (end_ms - now_ms) // 3)), rng.random()
+        until_ms = now_ms + delay_ms
+        if what < 0.4:
+            # What it tells last arrives when it knows nothing of that any more.
+            self._images += 1
+            event = Event(-1 - self._images, until_ms, "sell", 0, rng.getrandbits(32))
+            part.strand.do(lambda: self.cashiers.last_words(part, event, lambda: self._forget_next(part, until_ms)))
+            return
+        dark_ms = rng.choice([0, rng.randint(0, LONGEST_CUT_MS)])
+        if what < 0.8:
+            # It tells how far its ledger goes, and no entry of that arrives; then it sells past that place.
+            part.line.jam(Jam(until_ms, stopped=(PUSH_PATH,)))
+            greeting = Event(-1, until_ms, "sync", 0, rng.getrandbits(32))
+            self.chain.timeline.at(until_ms - 15_000, lambda: self.cashiers.act(part, greeting))
+            dark_ms = delay_ms + rng.randint(0, 2 * delay_ms)
+        self._image(part, until_ms, dark_ms=dark_ms)
+
+    def _forget_next(self, part: TillMachine, until_ms: int) -> None:
+        until_ms = max(until_ms, self.chain.timeline.now_ms + 1)
+        self._image(part, until_ms)
+        part.line.jam(Jam(until_ms, late=True))
+
+    def _image(self, part: TillMachine, until_ms: int, *, dark_ms: int = 0) -> None:
         self._images += 1
         image = self.chain.folder / f"image-{self._images}"
         since_ms = self.chain.timeline.now_ms
         part.disk.image(image)
-        delay_ms = rng.randint(60_000, 3_600_000)
-        self.chain.timeline.after(delay_ms, lambda: self._put_back(part, image, since_ms))
+        self.chain.timeline.at(until_ms, lambda: self._put_back(part, image, since_ms, dark_ms=dark_ms))
 
     def _new_disk(self, _rng: random.Random, part: TillMachine) -> None:
         """Destroy a till's disk; a new machine takes its place, with a new pass and an empty file."""
@@ -140,13 +254,15 @@ class Faults:
         if token is None:
             self.chain.timeline.after(ASK_AGAIN_MS, lambda: self._with_new_pass(part, do))
             return
+        self._passes[part.id] = self.chain.timeline.now_ms
         part.cut()
         part.strand.do(lambda: do(token))
 
-    def _put_back(self, part: TillMachine, image: Path, since_ms: int) -> None:
+    def _put_back(self, part: TillMachine, image: Path, since_ms: int, *, dark_ms: int) -> None:
         disaster = self.chain.truth.disaster(part.id)
         if disaster.since_ms is not None:
             return
         disaster.since_ms, disaster.at_ms = since_ms, self.chain.timeline.now_ms
+        self._cut(part, dark_ms)
         part.cut()
         part.strand.do(lambda: self.cashiers.put_back(part, image))

@@ -9,7 +9,7 @@ from app.services.api import GivenCoupon
 from server.simulation import shop
 from server.simulation.plan import Event
 from server.simulation.stage import Part, Stage
-from server.simulation.truth import AskedGift, Promise
+from server.simulation.truth import AskedGift, Promise, hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,12 @@ class Lending:
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.truth = stage, stage.truth
+        self._taken: list[tuple[str, str]] = []
+        """Coupons that a till was told to be the home of, each with that till."""
+
+    def at_home_elsewhere(self, part: Part) -> list[str]:
+        """List the coupons that went home to another till lately."""
+        return [coupon_id for coupon_id, till_id in self._taken[-4:] if till_id != part.id]
 
     def own_rights(self, part: Part) -> OwnRights:
         """Look what a till may spend by itself, as its cashier does who wants to sell without a line."""
@@ -74,6 +80,9 @@ class Lending:
             self.truth.answered(request)
             return
         self.stage.note(part.id, "give", "ok")
+        if part.line.rng.random() < 0.1:
+            again = part.till.give(request, campaign, member)
+            hold(again == done, "I10", f"{request} was answered {done}, and then {again}")
         bearer = bool(next(each.rule for each in self.stage.table.campaign if each.id == campaign).get("bearer"))
         promise = Promise(done.coupon_id, campaign, member, bearer, done.code)
         self.truth.promise(promise, till_id=part.id, now_ms=self.stage.now_ms)
@@ -127,7 +136,10 @@ class Lending:
 
     def _take_home(self, part: Part, rng: random.Random, _event: Event) -> None:
         if self.truth.promised:
-            done = part.till.take_home(rng.choice(list(self.truth.promised)[-40:]))
+            coupon_id = rng.choice(list(self.truth.promised)[-40:])
+            done = part.till.take_home(coupon_id)
+            if not isinstance(done, Refusal):
+                self._taken.append((coupon_id, part.id))
             self.stage.note(part.id, "take_home", done.code.value if isinstance(done, Refusal) else "ok")
 
     def _return_home(self, part: Part, rng: random.Random, _event: Event) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,10 +32,13 @@ from server.scenario.clock import TillClock
 from server.scenario.crash import ProcessDied
 from server.scenario.server_part import ADDRESS
 from server.scenario.transport import Loop
+from server.services import restoring
+from server.services.admission import admission
 from server.services.admission.admission import with_admission
 from server.services.keys import KeyCache
-from server.services.services import Services
+from server.services.services import Services, no_probe
 from server.simulation.call import Call
+from server.simulation.counters import Counters
 from server.simulation.disk import Disk
 from server.simulation.network import Line
 from server.simulation.patching import patched
@@ -43,9 +47,13 @@ from server.simulation.timeline import Strand, Timeline
 from sync.client import ServerClient
 from sync.engine import SyncEngine
 from sync.enrol import recover, rejoin
+from sync.enrolling import Enrolled, enrol, new_attempt
+from sync.enrolment import read_code
 from sync.head_office import ServerHeadOffice
+from sync.identity import Identity, identity_of
 
 T = TypeVar("T")
+SOON_MS = 5
 SERVER_FILE, TILL_FILE = "server.db", "till.db"
 
 
@@ -86,12 +94,42 @@ class SimulatedDatabase(Database):
         return run_now(self, run)
 
 
+def begin(services: Services) -> None:
+    """Look at Redis, as a server does that starts."""
+    assert services.admission is not None, "a server admits claims"
+    services.admission.begin()
+
+
+class Later:
+    """Stand for the executor of the server's own background work: the timeline's turn comes, never a thread's."""
+
+    def __init__(self, soon: Callable[[Callable[[], object]], None]) -> None:
+        self._soon = soon
+
+    def submit(self, work: Callable[..., object], *args: object) -> None:
+        """Do it a moment later."""
+        self._soon(partial(work, *args))
+
+    def shutdown(self, **_how: bool) -> None:
+        """End: what waits belongs to a server that is gone."""
+
+
 class ServerMachine(httpx.BaseTransport):
     """Run the server. `on` tells whether it answers; `bugs` are what no handler of its own caught."""
 
-    def __init__(self, disk: Disk, *, timeline: Timeline, app: FastAPI, store: SimulatedStore, ids: Ids, keys: Path):
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        timeline: Timeline,
+        app: FastAPI,
+        store: SimulatedStore,
+        ids: Ids,
+        keys: Path,
+        counters: Counters | None,
+    ) -> None:
         self.disk, self._timeline, self._app, self._store = disk, timeline, app, store
-        self._ids, self._keys = ids, keys
+        self._ids, self._keys, self.counters = ids, keys, counters
         self.bugs: list[str] = []
         self.deaths = 0
         self.died: Callable[[], None] = lambda: None
@@ -99,17 +137,34 @@ class ServerMachine(httpx.BaseTransport):
 
     def _start(self) -> None:
         self._loop = Loop()
-        services = open_services(
+        services = replace(self._open(), known_keys=KeyCache(monotonic=self._timeline.seconds))
+        door = None if self.counters is None else self.counters.reopen()
+        with patched(admission, "ThreadPoolExecutor", lambda *_: Later(self._soon)):
+            self.services: Services = with_admission(services, door)
+        attend(self._app, self.services)
+        self.on = True
+        if door is not None:
+            self.run(begin)
+
+    def _soon(self, work: Callable[[], object]) -> None:
+        """Do what the server does in the background, a moment later; nothing of a server that died meanwhile."""
+        life = self.deaths
+
+        def do() -> None:
+            if life == self.deaths:
+                self.run(lambda _: work())
+
+        self._timeline.after(SOON_MS, do)
+
+    def _open(self) -> Services:
+        return open_services(
             self.disk.path,
             folder=self._keys,
             clock=self._timeline.clock,
             ids=self._ids,
             opened=lambda _where: SimulatedDatabase(self._store.place(self.disk)),
+            probe=no_probe if self.counters is None else self.counters.passed,
         )
-        services = replace(services, known_keys=KeyCache(monotonic=self._timeline.seconds))
-        self.services: Services = with_admission(services, None)
-        attend(self._app, self.services)
-        self.on = True
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request at this instant, or die over it."""
@@ -155,6 +210,18 @@ class ServerMachine(httpx.BaseTransport):
             self.disk.restore()
             self._start()
 
+    def put_back(self, image: Path) -> None:
+        """Put a backup of the database in place, say so as `pawtill restored` does, and start on it."""
+        self._end()
+        self.disk.fill(full=False)
+        self.disk.put_back(image)
+        services = self._open()
+        try:
+            services.write(lambda conn, ctx: restoring.begin(conn, ctx, reason="the disk broke"))
+        finally:
+            services.database.close()
+        self._start()
+
     def stop(self) -> None:
         """End it."""
         self._end()
@@ -191,7 +258,8 @@ class TillMachine:
         """When the last session began that came to its end: all that happened before is at the server."""
         self.must_rejoin = False
         """Whether it came with a new pass, and has not looked yet whether its ledger is still the server's."""
-        self._key, self._code_key, self._ids, self._timeline = key, code_key, ids, timeline
+        self._key: str | Identity = key
+        self._code_key, self._ids, self._timeline = code_key, ids, timeline
         self.line, self.terminal, self.clock = line, terminal, TillClock(timeline.clock)
         self.strand: Strand = timeline.strand(till_id)
         self.app_client = ServerClient(ADDRESS, app_key, transport=line, monotonic=timeline.seconds)
@@ -223,6 +291,17 @@ class TillMachine:
         self._client = ServerClient(ADDRESS, self._key, transport=self.line, monotonic=self._timeline.seconds)
         self.engine = SyncEngine(database, self._client, clock=self.clock, rng=random.Random(0))
         return ServerHeadOffice(self._client, self.engine)
+
+    def enrol(self, code: str) -> None:
+        """Make a key and let it be known by a one-time code; from then on what is asked is signed by it."""
+        read = read_code(code)
+        assert read is not None, "the server made it"
+        with ServerClient(ADDRESS, None, transport=self.line, monotonic=self._timeline.seconds) as client:
+            enrolled = enrol(client, self.id, code=read, attempt=new_attempt())
+        assert isinstance(enrolled, Enrolled) and enrolled.secrets.device is not None, enrolled
+        self._key = identity_of(enrolled.secrets.device, self.clock)
+        self.stop()
+        self.till = self._start()
 
     def is_running(self) -> bool:
         """Tell whether it is on; it may have died meanwhile."""

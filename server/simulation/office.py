@@ -23,7 +23,12 @@ class Office:
         self.claims: dict[str, Json] = {}
         self.top_ups: dict[str, tuple[str, str, int]] = {}
         """Requests that have no answer yet: of whom, how much in words and in minor units."""
-        self._answers: dict[str, Json | Refusal] = {}
+        self.hinted: set[str] = {each.id for each in desk.table.campaign if each.arbiter == "redis"}
+        """Campaigns that were ever on Redis: a no there may be out of date."""
+        self._answers: dict[str, tuple[Json | Refusal, int]] = {}
+        """What the first answer to a claim was, and when it came."""
+        self._topped_up: dict[str, tuple[tuple[str, str, int], int]] = {}
+        """What was topped up, and when the answer came."""
 
     def act(self, event: Event) -> None:
         """Do one thing, at this instant."""
@@ -69,17 +74,22 @@ class Office:
         self.desk.note("app", "claim", answer.code.value if isinstance(answer, Refusal) else "ok")
         if isinstance(answer, Refusal) and (answer.code is RefusalCode.BUSY or self.is_hint(request)):
             return
-        first = self._answers.setdefault(request, answer)
+        first, _ = self._answers.setdefault(request, (answer, self.desk.now_ms))
         hold(first == answer, "I10", f"{request} was answered {first}, then {answer}")
         if not isinstance(answer, Refusal):
             rule = next(each.rule for each in self.desk.table.campaign if each.id == body["campaign"])
             bearer = bool(rule.get("bearer"))
             promise = Promise(answer["coupon"], body["campaign"], body["member"], bearer, answer["code"])
-            self.truth.promise(promise)
+            self.truth.promise(promise, now_ms=self.desk.now_ms)
 
     def is_hint(self, request: str) -> bool:
-        """Tell whether a no to this claim may become a yes: never, where the database decides."""
-        return False
+        """Tell whether a no to this claim may become a yes: never, where the database alone decides."""
+        return self.claims[request]["campaign"] in self.hinted
+
+    def switch(self, campaign: str, arbiter: str) -> None:
+        """Let a campaign's claims be admitted by Redis, or not any more."""
+        self.hinted.add(campaign)
+        self._order("PATCH", f"/v1/campaigns/{campaign}", {"arbiter": arbiter})
 
     def _top_up(self, rng: random.Random, event: Event) -> None:
         minor = rng.choice([1000, 5000])
@@ -92,8 +102,18 @@ class Office:
         answer = self._order("POST", f"/v1/members/{member}/top-ups", {"request": request, "amount": amount})
         self.desk.note("office", "top_up", "no answer" if answer is None else "ok")
         if answer is not None and not isinstance(answer, Refusal):
-            self.truth.pay_in(f"value:{member}", minor)
-            del self.top_ups[request]
+            if request not in self._topped_up:
+                self.truth.pay_in(f"value:{member}", minor)
+            self._topped_up[request] = (self.top_ups.pop(request), self.desk.now_ms)
+
+    def set_back(self, since_ms: int) -> None:
+        """Know of the server's loss: claims may get another answer, and money that was paid in is told again."""
+        forgotten = {request for request, (_, at_ms) in self._answers.items() if at_ms >= since_ms}
+        self._answers = {request: told for request, told in self._answers.items() if request not in forgotten}
+        again = {request: of for request, (of, at_ms) in self._topped_up.items() if at_ms >= since_ms}
+        self.top_ups |= again
+        for request in again:
+            self.ask_top_up(request)
 
     # -------------------------------------------------------------- headquarters
 
@@ -101,6 +121,7 @@ class Office:
         campaign = rng.choice(self.desk.table.campaign)
         path, choose = f"/v1/campaigns/{campaign.id}", rng.choice
         what = choose(THINGS)
+        self.truth.edited.add(campaign.id)
         match what:
             case "life":
                 step = choose(["pause", "resume", "resume", "resume", "end"]) if rng.random() < 0.2 else "resume"
@@ -134,7 +155,7 @@ class Office:
             if answer is None:
                 self.truth.perhaps_revoke(name)
             elif not isinstance(answer, Refusal):
-                self.truth.revoke(name)
+                self.truth.revoke(name, self.desk.now_ms)
 
     def reclaim(self, part: Part) -> None:
         """Declare a till lost, and take back what it may spend."""
@@ -152,6 +173,25 @@ class Office:
         """Declare a till found again, lost or not."""
         answer = self._order("POST", f"/v1/tills/{part.id}/found", {"reason": "it speaks"})
         self.desk.note("office", "found", "no answer" if answer is None else "ok")
+
+    def suspend(self, part: Part) -> None:
+        """Let a till speak no more until it is resumed."""
+        answer = self._order("POST", f"/v1/tills/{part.id}/suspend", {"reason": "a test"})
+        self.desk.note("office", "suspend", "no answer" if answer is None else "ok")
+
+    def resume(self, part: Part) -> None:
+        """Let a till speak again."""
+        self._order("POST", f"/v1/tills/{part.id}/resume", None)
+
+    def end_waiting(self) -> None:
+        """Wait no longer, after a restore, for tills whose ledger is not the server's: they will never tell."""
+        told = self._order("GET", "/v1/restore", None)
+        assert told is not None and not isinstance(told, Refusal), "nothing is wrong with the server any more"
+        for till_id in told["waiting_for"]:
+            lost = self.truth.disaster_of(till_id).since_ms is not None
+            hold(lost, "I16", f"{till_id} has told all, and the server waits for it")
+            self._order("POST", f"/v1/tills/{till_id}/write-off", {"reason": "it does not come back"})
+            self.desk.note("office", "write_off", "ok")
 
     def new_pass(self, part: Part) -> str | None:
         """Make a new pass for a till; the ones before are worthless from then on. None = no answer came."""

@@ -19,6 +19,7 @@ AT_TILL = {
     "resolve": 4,
     "refund": 9,
     "refund_again": 2,
+    "refund_elsewhere": 4,
     "checkout_again": 3,
     "late_money": 1,
     "give": 9,
@@ -33,8 +34,16 @@ AT_TILL = {
 }
 AT_SERVER = {"claim": 9, "top_up": 3, "office": 5, "jobs": 6}
 FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "server_commit": 24, "server_power": 6}
-FAULTS |= {"clock": 12, "disk_full": 10}
-FAULTS |= {"strand": 5}
+FAULTS |= {"clock": 12, "disk_full": 10, "jam": 20, "strand": 5}
+SET_BACK = "set_back"
+"""The server's database is put back to a backup."""
+HOT = 0.1
+"""How many of the seeds have campaigns on Redis; more of their operations are claims."""
+REDIS = {"redis_emptied": 4, "redis_older": 3, "redis_killed": 3, "redis_between": 8, "redis_switch": 6, "claim": 60}
+SIGNED, SUSPENSIONS = 0.08, 4
+"""How many of the seeds without disasters have enrolled tills, and how often one is suspended in them."""
+REDIS_OFTEN = 0.12
+"""How many of these a seed has for each of its other operations."""
 DISASTERS = {"reclaim": 40, "roll_back": 20, "new_disk": 12, "new_pass": 12, "damage": 12}
 
 
@@ -68,10 +77,17 @@ class Plan:
     push_max: int | None
     events: tuple[Event, ...]
     has_disasters: bool
+    hot: bool = False
+    """Whether some campaigns are on Redis."""
+    signed: bool = False
+    """Whether the tills are enrolled, sign what they ask, and believe nothing that is not signed for them."""
 
 
-def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> Plan:
-    """Draw so many operations with their faults; three seeds of ten have disasters, where it is not said."""
+def draw_plan(seed: int, operations: int, *, disasters: bool | None = None, backups: bool = False) -> Plan:
+    """Draw so many operations with their faults; three seeds of ten have disasters, where it is not said.
+
+    `backups` = the server is put back to a backup once or twice.
+    """
     rng = random.Random(seed)
     chain_seed = rng.getrandbits(32)
     bad = rng.random() < 0.3 if disasters is None else disasters
@@ -90,8 +106,29 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None) -> P
         events.append(_event(rng, len(events), time_ms, kinds=kinds))
         while rng.random() < often:
             events.append(_event(rng, len(events), time_ms + rng.randint(0, gap_ms), kinds=faults))
+    if backups:
+        events += _set_backs(random.Random(f"set back {seed}"), len(events), time_ms)
+    hot = random.Random(f"redis {seed}")
+    is_hot = hot.random() < HOT
+    if is_hot:
+        count = round(REDIS_OFTEN * operations)
+        events += [_event(hot, len(events) + n, hot.randint(1_000, time_ms), kinds=REDIS) for n in range(count)]
+    signed = random.Random(f"signed {seed}")
+    is_signed = not bad and signed.random() < SIGNED
+    if is_signed:
+        kinds = {"suspend": 1}
+        events += [
+            _event(signed, len(events) + n, signed.randint(1_000, time_ms), kinds=kinds) for n in range(SUSPENSIONS)
+        ]
     events.sort(key=lambda event: event.time_ms)
-    return Plan(seed, chain_seed, weather, silence, push_max, tuple(events), bad)
+    return Plan(seed, chain_seed, weather, silence, push_max, tuple(events), bad, is_hot, is_signed)
+
+
+def _set_backs(rng: random.Random, number: int, last_ms: int) -> list[Event]:
+    """Draw by a generator of their own, so that the other seeds stay what they are without them."""
+    count = rng.choice([1, 1, 2])
+    kinds = {SET_BACK: 1}
+    return [_event(rng, number + n, rng.randint(last_ms // 10, last_ms), kinds=kinds) for n in range(count)]
 
 
 def _weather(rng: random.Random) -> Weather:

@@ -68,6 +68,8 @@ class _Run:
         self._heal()
         self.watch.look()
         compare(self.chain, self.chain.server.services.read(Books))
+        if self.chain.server.counters is not None:
+            self.chain.server.counters.check(self.chain.server.services)
         hold(self.chain.server.bugs == [], "bug", self.chain.server.bugs[:3])
 
     def _do(self, event: Event) -> None:
@@ -87,31 +89,51 @@ class _Run:
 
     def _heal(self) -> None:
         """Put everything right, let everybody finish what was begun, and let all timers run out."""
-        chain, timeline = self.chain, self.chain.timeline
+        self._mend()
+        # What one till has not told yet may keep another from being answered, so all tell before anybody asks.
+        self._everywhere(self.cashiers.wake)
+        # After a restore a till tells first, and then that it has told all.
+        for _ in range(1 + bool(self.chain.truth.set_backs)):
+            self._everywhere(self.cashiers.close)
+        self.office.end_waiting()
+        if self.chain.server.counters is not None:
+            # What was reserved lands, what is lost or differs is built anew: twice, as a message may be on its way.
+            for _ in range(3):
+                self._wait_for_jobs()
+        for request in list(self.office.top_ups):
+            self.office.ask_top_up(request)
+        for request in self.office.claims:
+            self.office.ask_claim(request)
+        for step in (self.cashiers.finish, self.cashiers.give_back):
+            self._everywhere(step)
+        for _ in range(2):
+            self._wait_for_jobs()
+            self._everywhere(self.cashiers.close)
+
+    def _mend(self) -> None:
+        chain = self.chain
         chain.weather.heal()
         chain.server.disk.disarm()
         chain.server.disk.fill(full=False)
+        if chain.server.counters is not None:
+            chain.server.counters.disarm()
+            chain.server.counters.start()
         chain.server.restart()
         for part in chain.tills:
             part.disk.disarm()
             part.disk.fill(full=False)
             part.clock.skew(-part.clock.error)
-            part.line.cut_until_ms = 0
+            part.line.heal()
             part.terminal.silence = 0.0
         for part in chain.tills:
             if part.id in chain.truth.stranded:
                 self.office.found(part)
-        for request in list(self.office.top_ups):
-            self.office.ask_top_up(request)
-        for request in self.office.claims:
-            self.office.ask_claim(request)
-        # What one till has not told yet may keep another from being answered, so all tell before anybody asks.
-        for step in (self.cashiers.wake, self.cashiers.close, self.cashiers.finish, self.cashiers.give_back):
-            self._everywhere(step)
-        for _ in range(2):
-            timeline.after(HOUR_MS, self.office.jobs)
-            timeline.run()
-            self._everywhere(self.cashiers.close)
+            if chain.plan.signed:
+                self.office.resume(part)
+
+    def _wait_for_jobs(self) -> None:
+        self.chain.timeline.after(HOUR_MS, self.office.jobs)
+        self.chain.timeline.run()
 
     def _everywhere(self, step: Callable[[TillMachine], None]) -> None:
         for part in self.chain.tills:

@@ -57,6 +57,17 @@ def _campaign(rng: random.Random, campaign_id: str, *, automatic: bool) -> dict[
     return keys
 
 
+def on_redis(table: WorldTable, rng: random.Random) -> WorldTable:
+    """Let claims of most campaigns be admitted by Redis."""
+    hot = [
+        each.model_copy(update={"arbiter": "redis"})
+        if each.rule.get("kind") != "automatic" and rng.random() < 0.7
+        else each
+        for each in table.campaign
+    ]
+    return table.model_copy(update={"campaign": hot})
+
+
 def draw(rng: random.Random, title: str, *, tills: int | None = None) -> WorldTable:
     """Return the chain of a seed; `tills` None = two to four of them."""
     coupons = [_campaign(rng, f"c{n}", automatic=False) for n in range(rng.randint(4, 7))]

@@ -7,12 +7,14 @@ ENOUGH_OPERATIONS, MANY_OPERATIONS = 20_000, 100_000
 """A run of so many operations is bad where a branch is missing, of the second number also where a rare one is."""
 
 RARE = frozenset({"OVER", "illegal step told", "lost till speaks", "entries carried over", "end of a ledger lost"})
+RARE |= {"landed for one that died"}
 
 BRANCHES: Mapping[str, tuple[str, ...]] = {
     "request lost": ("line: request lost",),
     "answer lost": ("line: answer lost",),
     "request doubled": ("line: request doubled",),
     "line cut": ("line: cut",),
+    "line jammed": ("line: jammed",),
     "captive portal": ("line: portal",),
     "stale answer": ("line: stale answer",),
     "DUP": ("push: DUP",),
@@ -54,7 +56,21 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "claimed": ("claim: ok",),
     "claim refused": ("claim: already_claimed",),
     "out of stock": ("claim: out_of_stock",),
+    "admitted by Redis": ("redis: admitted",),
+    "Redis died before the landing": ("redis: redis died before the landing",),
+    "server died before the landing": ("redis: server died before the landing",),
+    "landed for one that died": ("job: redis_reservations repaired",),
+    "counters built anew": ("job: redis_compare repaired",),
+    "campaign put on Redis": ("fault: redis_switch redis",),
+    "campaign taken off Redis": ("fault: redis_switch database",),
+    "Redis back from an older state": ("fault: redis_older",),
+    "forged answer": ("line: forged answer",),
+    "replayed request": ("refused: replayed",),
+    "signed at a wrong time": ("refused: clock",),
+    "till suspended": ("suspend: ok",),
+    "suspended till refused": ("refused: till_suspended",),
     "rights reclaimed": ("reclaim: ok",),
+    "reclaimed rights lent at once": ("take_over: granted",),
     "lease renewed by the till": ("renew: granted",),
     "idle lease closed by the till": ("renew: closed",),
     "coupon brought home": ("renew: brought",),

@@ -4,6 +4,7 @@ What the terminals took, they know themselves. `checking.py` holds all of it aga
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.domain.refunds import RefundLine
@@ -78,6 +79,22 @@ class Disaster:
     mended: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SetBack:
+    """Remember that the server was put back at `at_ms` to what it was at `since_ms`.
+
+    `sold` and `refunded` are what its books had told as done until then: they must tell it again. `frozen` are the
+    coupons that orders held when the backup was made. `told_ms` says up to when each till had told by then.
+    """
+
+    since_ms: int
+    at_ms: int
+    sold: frozenset[str]
+    refunded: frozenset[str]
+    frozen: frozenset[str]
+    told_ms: Mapping[str, int]
+
+
 @dataclass
 class Truth:
     """Hold what people have in their hands and saw.
@@ -86,7 +103,10 @@ class Truth:
     `late_cash` is money that was put aside for an order that was off; `unsure` are orders whose till died, or had
     a full disk, with cash for them on the counter. `put_in` is what was put on accounts from outside. `stranded` are
     tills that headquarters declared lost, or perhaps did: by itself that loses nothing. `baskets` wait for payment,
-    `asked` holds every refund that was asked for, `gifts` those that wait for an answer.
+    `asked` holds every refund that was asked for, `gifts` those that wait for an answer. `set_backs` are the times that
+    the server came back from a backup, `unbacked` the coupons that it alone knew and forgot by that.
+    `edited` are campaigns that headquarters changed. `known` are the places of tills' ledgers (till, epoch, number,
+    hash) that the server said to know: of what is there, or of an end announced.
     """
 
     baskets: dict[str, Basket] = field(default_factory=dict)
@@ -107,6 +127,12 @@ class Truth:
     put_in: Counter[str] = field(default_factory=Counter)
     disasters: dict[str, Disaster] = field(default_factory=dict)
     stranded: set[str] = field(default_factory=set)
+    promised_ms: dict[str, int] = field(default_factory=dict)
+    revoked_ms: dict[str, int] = field(default_factory=dict)
+    set_backs: list[SetBack] = field(default_factory=list)
+    unbacked: set[str] = field(default_factory=set)
+    edited: set[str] = field(default_factory=set)
+    known: set[tuple[str, int, int, str]] = field(default_factory=set)
 
     def lay(self, order_id: str, basket: Basket) -> None:
         """Put a basket on the counter; another one under the same id takes its place."""
@@ -163,12 +189,25 @@ class Truth:
             forgotten = by == till_id and since_ms is not None and at_ms >= since_ms
             hold(forgotten, "I10", f"{promise.coupon_id} was promised to somebody else")
             self.promised[promise.coupon_id] = promise
+        self.promised_ms.setdefault(promise.coupon_id, now_ms)
         if till_id:
             self.given_at.setdefault(promise.coupon_id, (till_id, now_ms))
 
     def late(self, order_id: str, cash_minor: int) -> None:
         """Put cash aside for an order that is off."""
         self.late_cash[order_id] += cash_minor
+
+    def set_back(self, back: SetBack) -> None:
+        """Lose what the server alone knew, and nobody else has: coupons and revocations since the backup."""
+        self.set_backs.append(back)
+        by_server = (name for name in self.promised if name not in self.given_at)
+        self.unbacked.update(name for name in by_server if self.promised_ms[name] >= back.since_ms)
+        for name in [name for name in self.revoked if self.revoked_ms[name] >= back.since_ms]:
+            self.revoked.discard(name)
+            self.perhaps_revoked.add(name)
+        for till_id, disaster in self.disasters.items():
+            if disaster.since_ms is not None:
+                disaster.since_ms = min(disaster.since_ms, back.told_ms[till_id])
 
     def doubt(self, order_id: str) -> None:
         """Have cash on the counter, of which nobody knows whether the till noted it as too late."""
@@ -178,9 +217,10 @@ class Truth:
         """Put something on an account from outside."""
         self.put_in[account_id] += amount
 
-    def revoke(self, coupon_id: str) -> None:
+    def revoke(self, coupon_id: str, now_ms: int = 0) -> None:
         """Take a coupon from its owner."""
         self.revoked.add(coupon_id)
+        self.revoked_ms[coupon_id] = now_ms
 
     def perhaps_revoke(self, coupon_id: str) -> None:
         """Order that a coupon be taken from its owner, without an answer."""

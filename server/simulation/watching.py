@@ -21,6 +21,7 @@ _LEASED = (
     "OR stranded <> coalesce((SELECT sum(qty - used) FROM lease "
     "WHERE account_id = account.id AND state = 'OPEN' AND stranded_at IS NOT NULL), 0)"
 )
+_INCARNATION = "SELECT incarnation, restored_at IS NOT NULL FROM chain"
 _LEDGERS = (
     "SELECT t.id, t.epoch, t.acked_seq, count(e.seq), coalesce(max(e.seq), 0) FROM till t "
     "LEFT JOIN ledger_entry e ON e.till_id = t.id AND e.epoch = t.epoch GROUP BY t.id"
@@ -36,6 +37,9 @@ class BooksWatch:
 
     def __init__(self) -> None:
         self._acked: dict[str, tuple[int, int]] = {}
+        self._incarnation = 0
+        self.restoring = False
+        """Whether the server waits for what a backup lacks."""
 
     def look(self, rows: Rows) -> None:
         """Raise Broken for the first that does not hold."""
@@ -43,6 +47,11 @@ class BooksWatch:
             raise Broken("I1", f"{account_id} does not add up")
         for account_id, *_ in rows(_LEASED):
             raise Broken("I2", f"{account_id}: leased is not what its leases have left")
+        for incarnation, restoring in rows(_INCARNATION):
+            if incarnation != self._incarnation:
+                # It came back from a backup: what it had acknowledged behind that, it has forgotten.
+                self._incarnation, self._acked = incarnation, {}
+            self.restoring = bool(restoring)
         for till_id, epoch, acked, count, last in rows(_LEDGERS):
             hold(acked == count == last, "I5", f"{till_id}/{epoch}: acked {acked}, {count} entries up to {last}")
             before = self._acked.get(till_id, (0, 0))
@@ -96,6 +105,7 @@ class Watch:
                     hold(used.get(lease_id, 0) <= mine, "I3", f"{part.id}: {lease_id} is used more than it says")
                 for coupon_id, *_ in own.execute("SELECT coupon_id FROM home WHERE state IN ('HOME', 'HELD')"):
                     home, state = at_server.get(coupon_id, (part.id, ""))
-                    hold(home is not None, "I4", f"{coupon_id} is {state} at the server and at home at {part.id}")
+                    known = home is not None or bool(self._chain.truth.set_backs)
+                    hold(known, "I4", f"{coupon_id} is {state} at the server and at home at {part.id}")
                     hold(coupon_id not in believers, "I4", f"{coupon_id}: {part.id} and {believers.get(coupon_id)}")
                     believers[coupon_id] = part.id

@@ -118,9 +118,9 @@ class WrittenTruth(Truth):
         self.journal.add("paid in", account=account_id, amount=amount)
         super().pay_in(account_id, amount)
 
-    def revoke(self, coupon_id: str) -> None:
+    def revoke(self, coupon_id: str, now_ms: int = 0) -> None:
         self.journal.add("revoked", coupon=coupon_id)
-        super().revoke(coupon_id)
+        super().revoke(coupon_id, now_ms)
 
     def perhaps_revoke(self, coupon_id: str) -> None:
         self.journal.add("perhaps revoked", coupon=coupon_id)

@@ -147,7 +147,8 @@ class FakeServer(httpx.BaseTransport):
         page = newer[: pull.limit]
         after = page[-1].seq if page else pull.cursor
         head = newer[-1].seq if newer else after
-        return _json(PullAnswer(records=page, next=after, more=len(newer) > len(page), head=head))
+        more = len(newer) > len(page)
+        return _json(PullAnswer(records=page, next=after, more=more, since=pull.cursor, head=head))
 
     def _sanity(self, body: Any) -> httpx.Response:
         Sanity.model_validate(body)

@@ -10,7 +10,8 @@ import time
 from server.simulation.chain import Ground, open_ground
 from server.simulation.plan import draw_plan
 from server.simulation.run import run_plan
-from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.planting import Mutant
 
 SEEDS_MAX = 200
 OPERATIONS = 300

@@ -55,6 +55,16 @@ def test_every_promise_is_kept_under_faults(ground: Ground, ledger: Path, first:
         _look_at_all(ledger)
 
 
+def test_a_server_that_is_put_back_to_a_backup_tells_again_what_it_had_told(ground: Ground) -> None:
+    plans = [draw_plan(seed, 300, disasters=False, backups=True) for seed in (103, 108, 110)]
+
+    outcomes = [run_plan(ground, plan) for plan in plans]
+
+    assert [each.violation for each in outcomes] == ["", "", ""]
+    seen = sum((each.seen for each in outcomes), Counter[str]())
+    assert min(seen["server: put back"], seen["refused: restoring"], seen["adopt: taken over"]) > 0
+
+
 def _tell(file: Path, told: dict[str, Any]) -> None:
     """Write for the others, whole or not at all."""
     half = file.with_suffix(".half")

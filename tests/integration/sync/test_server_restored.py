@@ -10,6 +10,7 @@ import pytest
 from app.domain.refusals import Refusal
 from app.domain.tenders import Tender, TenderType
 from app.services.ports import Busy, Offline, RefundRequest
+from server.jobs import run_due
 from sync.protocol import ADOPT_PATH
 from tests.fakes.counter import finding, findings, violations
 from tests.fakes.shop import basket
@@ -287,3 +288,57 @@ def test_holds_wait_too_while_goods_still_sell(chain: Chain, station: Station) -
     assert isinstance(opened, Refusal)
     station.sync()
     assert chain.order("o1")["state"] == "PAID"
+
+
+def test_a_till_that_did_not_notice_tells_its_rights_before_the_entries_that_use_them(
+    chain: Chain, station: Station
+) -> None:
+    """The server came back while the till's line was good: its next word is a push, without a greeting."""
+    backup = chain.keep_a_copy()
+    station.lent("value:m1", 20_000)
+    station.line.offline = True
+    station.sell("o1", "B", member="m1", tenders=[Tender(TenderType.STORED_VALUE, 6_000)], stored_value_minor=6_000)
+    station.line.offline = False
+
+    chain.go_back_to(backup)
+    station.engine.push_now()
+
+    assert findings(chain.hq) == {}
+    assert [each["left"] for each in chain.hq.call("GET", "/v1/tills/t1/rights")["leases"]] == [14_000]
+
+
+def test_a_hold_that_was_paid_since_the_backup_waits_for_its_till(chain: Chain, station: Station) -> None:
+    station.till.checkout("o1", basket("B", member="m1"), stored_value_minor=6_000)
+    backup = chain.keep_a_copy()
+    station.till.pay("o1", [Tender(TenderType.STORED_VALUE, 6_000)])
+    station.sync()
+
+    chain.go_back_to(backup)
+    chain.hq.clock.pass_time(hours=1)
+    run_due(chain.hq.services)
+    station.sync()
+
+    assert chain.order("o1")["state"] == "PAID"
+    assert findings(chain.hq) == {}
+    assert violations(chain.hq) == []
+
+
+def test_a_coupon_that_was_used_since_the_backup_does_not_expire_before_its_till_has_told(
+    chain: Chain, station: Station
+) -> None:
+    chain.hq.campaign("c2", stock=10, valid_days=1)
+    app = chain.hq.new_key("app")
+    claim = {"request": "q1", "campaign": "c2", "member": "m1"}
+    coupon = chain.hq.call("POST", "/v1/claims", claim, key=app, status=201)["coupon"]
+    station.sync()
+    backup = chain.keep_a_copy()
+    station.sell("o1", "A", member="m1", use=(coupon,))
+    station.sync()
+
+    chain.go_back_to(backup)
+    chain.hq.clock.pass_time(days=3)
+    run_due(chain.hq.services)
+    station.sync()
+
+    assert chain.hq.call("GET", f"/v1/coupons/{coupon}", status=200)["state"] == "USED"
+    assert set(findings(chain.hq)) == {"no_hold"}

@@ -236,6 +236,19 @@ def test_the_cursor_of_the_feed_never_goes_back(rig: Rig) -> None:
     assert rig.known().cursor == 1
 
 
+def test_a_copy_of_a_page_further_on_passes_no_record_over(rig: Rig) -> None:
+    rig.server.publish("store", "s2", {"id": "s2", "zone": "Asia/Urumqi"})
+    further = {"seq": 9, "kind": "store", "key": "s3", "record": {"id": "s3", "zone": "Asia/Shanghai"}}
+    rig.server.routes[PULL_PATH] = lambda body: httpx.Response(
+        200, json={"records": [further], "next": 9, "more": False, "since": 8}
+    )
+
+    with pytest.raises(Offline, match="stale_answer"):
+        rig.engine.pull_now()
+
+    assert rig.known().cursor == 0
+
+
 def test_a_feed_that_says_more_and_gives_nothing_ends(rig: Rig) -> None:
     rig.server.routes[PULL_PATH] = lambda body: httpx.Response(
         200, json={"records": [], "next": body["cursor"], "more": True}
