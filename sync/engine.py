@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from app.domain.ports import Clock, Probe
+from app.domain.ports import Clock, Probe, Progress, no_progress
 from app.services.ports import Busy, Offline, no_probe
 from app.store import meta
 from app.store.database import TillDatabase
@@ -115,6 +115,7 @@ class SyncEngine:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self.behind: Callable[[], object] = lambda: None
+        self._progress: Progress = no_progress
         self._note()
 
     # -------------------------------------------------------------- sessions
@@ -129,15 +130,15 @@ class SyncEngine:
             with self.contact():
                 came_back = self._greet()
                 try:
-                    pushed = push(self._session)
+                    pushed = push(self._session, progress=self._progress)
                 except (TooLarge, Misunderstood):
                     # An entry that the server cannot take waits in sight; prices and coupons still come.
-                    pull(self._session)
+                    pull(self._session, self._progress)
                     raise
                 if came_back:
                     # A server that was set back gives nothing out before every till has told that it told all.
                     self._greet()
-                pulled = pull(self._session)
+                pulled = pull(self._session, self._progress)
                 differences = self._compare()
             self._synced(differences)
             return self._report(pushed, pulled, differences)
@@ -146,19 +147,19 @@ class SyncEngine:
         """Push what is pending; says hello first where the line was down."""
         with self._one_at_a_time, self.contact():
             self._greet_once()
-            return push(self._session)
+            return push(self._session, progress=self._progress)
 
     def pull_now(self) -> Pulled:
         """Pull what changed; says hello first where the line was down."""
         with self._one_at_a_time, self.contact():
             self._greet_once()
-            return pull(self._session)
+            return pull(self._session, self._progress)
 
     def look(self) -> Pulled:
         """Say hello and pull: behind it our clock is measured and the copy is fresh, and nothing was pushed."""
         with self._one_at_a_time, self.contact():
             self._greet()
-            return pull(self._session)
+            return pull(self._session, self._progress)
 
     def pull_first(self) -> None:
         """Pull where nothing was pulled yet: what is carried over, or waits for an answer, is read by zone and money.
@@ -169,7 +170,7 @@ class SyncEngine:
             with self._session.db.read() as conn:
                 known = meta.load(conn).cursor
             if not known:
-                pull(self._session)
+                pull(self._session, self._progress)
 
     def push_before_asking(self) -> bool:
         """Tell the server what it should know before it is asked something; return whether it knows all.
@@ -200,6 +201,15 @@ class SyncEngine:
             finally:
                 self._greeted, self._book = False, None
                 self._note()
+
+    @contextmanager
+    def watched(self, progress: Progress) -> Iterator[None]:
+        """Tell how far sessions are while the block runs."""
+        self._progress = progress
+        try:
+            yield
+        finally:
+            self._progress = no_progress
 
     def _greet(self) -> bool:
         came_back = greet(self._session)

@@ -27,6 +27,8 @@ from app.store.rights import LeaseRow
 
 VALUE_EACH, VALUE_TOTAL = 200, 5_000
 """In the currency's major unit: of one member (PROTOCOL 1.2), and of all members together."""
+YOUNG_HOURS = 8
+"""What was drawn in fewer hours is taken for the demand of so many: a first sale is no hourly rate."""
 PRICED_FOR = timedelta(minutes=30)
 """How long an order that was checked out, and for which nothing is kept, is expected to be paid with what it saw."""
 RISK_RESTS = timedelta(minutes=30)
@@ -125,8 +127,12 @@ def _decide(conn: Connection, parts: Parts, book: DemandBook) -> Renewal:
     book.read_on(conn, parts.database.ledger, now)
     wanted = _wanted(conn, parts, site, book=book)
     unit = 10**site.chain.currency.decimals
-    policy = Policy(value_each_minor=VALUE_EACH * unit, value_total_minor=VALUE_TOTAL * unit)
-    hours = max(policy.planned_hours, book.hours)
+    policy = Policy(
+        value_each_minor=VALUE_EACH * unit,
+        value_total_minor=VALUE_TOTAL * unit,
+        planned_hours=site.chain.offline_hours,
+    )
+    hours = max(YOUNG_HOURS, book.hours)
     return decide_renewal(wanted, policy, hours=hours, asking=not site.is_closed, now=now)
 
 

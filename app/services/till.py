@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from app.domain.best import Best
 from app.domain.ledger import Entry
+from app.domain.ports import Progress, no_progress
 from app.domain.quote import Quote
 from app.domain.refunds import RefundLine
 from app.domain.refusals import Refusal
@@ -343,7 +344,13 @@ class Till:
         return showing.status(self._parts)
 
     def begin_epoch(
-        self, registry: Registry, *, last: Mark | None = None, gaps: bool = False, beside: Sequence[Entry] = ()
+        self,
+        registry: Registry,
+        *,
+        last: Mark | None = None,
+        gaps: bool = False,
+        beside: Sequence[Entry] = (),
+        progress: Progress = no_progress,
     ) -> Begun:
         """Leave a ledger that is not the server's any more, and carry what the server lacks into a new epoch.
 
@@ -352,7 +359,7 @@ class Till:
         database = self._parts.database
         if database.damaged:
             raise LedgerDamaged(database.path, database.damaged)
-        return begin_epoch(self._parts, registry, last=last, gaps=gaps, beside=beside)
+        return begin_epoch(self._parts, registry, last=last, gaps=gaps, beside=beside, progress=progress)
 
     @contextmanager
     def _ordering(self) -> Iterator[None]:
