@@ -115,7 +115,6 @@ class SyncEngine:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self.behind: Callable[[], object] = lambda: None
-        self._progress: Progress = no_progress
         self._note()
 
     # -------------------------------------------------------------- sessions
@@ -130,15 +129,15 @@ class SyncEngine:
             with self.contact():
                 came_back = self._greet()
                 try:
-                    pushed = push(self._session, progress=self._progress)
+                    pushed = push(self._session)
                 except (TooLarge, Misunderstood):
                     # An entry that the server cannot take waits in sight; prices and coupons still come.
-                    pull(self._session, self._progress)
+                    pull(self._session)
                     raise
                 if came_back:
                     # A server that was set back gives nothing out before every till has told that it told all.
                     self._greet()
-                pulled = pull(self._session, self._progress)
+                pulled = pull(self._session)
                 differences = self._compare()
             self._synced(differences)
             return self._report(pushed, pulled, differences)
@@ -147,19 +146,19 @@ class SyncEngine:
         """Push what is pending; says hello first where the line was down."""
         with self._one_at_a_time, self.contact():
             self._greet_once()
-            return push(self._session, progress=self._progress)
+            return push(self._session)
 
     def pull_now(self) -> Pulled:
         """Pull what changed; says hello first where the line was down."""
         with self._one_at_a_time, self.contact():
             self._greet_once()
-            return pull(self._session, self._progress)
+            return pull(self._session)
 
     def look(self) -> Pulled:
         """Say hello and pull: behind it our clock is measured and the copy is fresh, and nothing was pushed."""
         with self._one_at_a_time, self.contact():
             self._greet()
-            return pull(self._session, self._progress)
+            return pull(self._session)
 
     def pull_first(self) -> None:
         """Pull where nothing was pulled yet: what is carried over, or waits for an answer, is read by zone and money.
@@ -170,7 +169,7 @@ class SyncEngine:
             with self._session.db.read() as conn:
                 known = meta.load(conn).cursor
             if not known:
-                pull(self._session, self._progress)
+                pull(self._session)
 
     def push_before_asking(self) -> bool:
         """Tell the server what it should know before it is asked something; return whether it knows all.
@@ -205,11 +204,11 @@ class SyncEngine:
     @contextmanager
     def watched(self, progress: Progress) -> Iterator[None]:
         """Tell how far sessions are while the block runs."""
-        self._progress = progress
+        self._session = replace(self._session, progress=progress)
         try:
             yield
         finally:
-            self._progress = no_progress
+            self._session = replace(self._session, progress=no_progress)
 
     def _greet(self) -> bool:
         came_back = greet(self._session)

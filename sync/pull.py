@@ -3,7 +3,7 @@
 import sqlite3
 from dataclasses import dataclass
 
-from app.domain.ports import Progress, Step, no_progress
+from app.domain.ports import Step
 from app.services.ports import Offline
 from app.store import feed, meta
 from sync.client import Misunderstood
@@ -19,7 +19,7 @@ class Pulled:
     skipped: int = 0
 
 
-def pull(session: Session, progress: Progress = no_progress) -> Pulled:
+def pull(session: Session) -> Pulled:
     """Pull until there is no more. Each page and its cursor are one transaction; the cursor never goes back.
 
     Raises Offline and Busy.
@@ -39,7 +39,7 @@ def pull(session: Session, progress: Progress = no_progress) -> Pulled:
         if answer.next > cursor:
             skipped += _apply(session, fresh, answer.next)
             records += len(fresh)
-        progress(Step.FETCH, answer.next, answer.head)
+        session.progress(Step.FETCH, answer.next, answer.head)
         if not answer.more:
             return Pulled(records, skipped)
 

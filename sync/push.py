@@ -16,7 +16,7 @@ from itertools import takewhile
 from sqlalchemy import Connection
 
 from app.domain.ledger import Entry
-from app.domain.ports import Progress, Step, no_progress
+from app.domain.ports import Step
 from app.services.ports import Offline
 from app.store import meta, outbox
 from app.store.ledger import PARKED, Result
@@ -68,7 +68,7 @@ class Batch:
     incarnation: int
 
 
-def push(session: Session, *, batches_max: int | None = None, progress: Progress = no_progress) -> Pushed:
+def push(session: Session, *, batches_max: int | None = None) -> Pushed:
     """Push until nothing is pending, or `batches_max` batches; None = no end.
 
     Raises Offline, Busy, and SyncStopped where the server's ledger and ours are no longer one.
@@ -98,7 +98,7 @@ def push(session: Session, *, batches_max: int | None = None, progress: Progress
             continue
         done += _record(session, batch, answer)
         first = batch.entries[0].seq if first is None else first
-        progress(Step.SEND, max(0, answer.acked[0] - first + 1), batch.last[0] - first + 1)
+        session.progress(Step.SEND, max(0, answer.acked[0] - first + 1), batch.last[0] - first + 1)
         sent += 1
         gaps += answer.error == "GAP"
         if gaps > 1:
