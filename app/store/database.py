@@ -277,12 +277,16 @@ def _transaction(conn: Connection, begin: str) -> Iterator[None]:
 def _translated(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into those that tell a person what to do; others are our bugs and pass.
 
-    What the file holds was written by us, so JSON that does not parse is a bad disk's, as a page would be.
+    What the file holds was written by us, so JSON that does not parse, or text that is none, is a bad disk's, as a page
+    would be.
     """
     try:
         yield
     except json.JSONDecodeError as error:
         raise LedgerDamaged(path, f"what it holds cannot be read: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        # SQLite names what is damaged, and its name is damaged too.
+        raise LedgerDamaged(path, f"what it holds cannot be read: {error.reason}") from error
     except DBAPIError as error:
         cause = error.orig
         if isinstance(cause, sqlite3.Error) and (known := _known(path, cause)):

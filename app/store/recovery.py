@@ -156,9 +156,13 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             work.with_name(work.name + part).unlink(missing_ok=True)
 
 
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What reading a damaged file raises: where what names the damage is damaged, SQLite's own words are no text."""
+
+
 def _readable(path: Path, till_id: str, *, upto: int) -> Iterator[StoredEntry]:
     """Yield what can be read and verifies of a file."""
-    with suppress(sqlite3.Error), _reading(path) as connection:
+    with suppress(*_UNREADABLE), _reading(path) as connection:
         for row in _rows(connection, upto=upto):
             with suppress(TypeError, ValueError, AttributeError):
                 each = StoredEntry(Entry(*row[:8]), *row[8:])
@@ -174,14 +178,14 @@ def _rows(connection: sqlite3.Connection, *, upto: int) -> Iterator[tuple[Any, .
             yield row
             epoch, seq = row[0], row[1]
         return
-    except sqlite3.Error:
+    except _UNREADABLE:
         epoch = max(epoch, 1)
     misses = 0
     while misses < MISSES_MAX or seq < upto:
         seq += 1
         try:
             row = connection.execute(f"SELECT {_ENTRY} FROM entry WHERE epoch = ? AND seq = ?", (epoch, seq)).fetchone()
-        except sqlite3.Error:
+        except _UNREADABLE:
             row = None
         misses = 0 if row else misses + 1
         if row:
@@ -209,7 +213,7 @@ def _open_work(old: Path, table: str, where: str) -> tuple[list[str], list[tuple
         with _reading(old) as connection:
             cursor = connection.execute(f"SELECT * FROM {table} {where}")
             return [column[0] for column in cursor.description], cursor.fetchall()
-    except sqlite3.Error:
+    except _UNREADABLE:
         return [], []
 
 

@@ -74,6 +74,15 @@ def test_a_broken_page_away_from_the_ledger_sells_nothing(sold: Shop) -> None:
     damaged_till_sells_nothing(sold)
 
 
+def test_a_file_of_which_sqlite_cannot_even_say_what_is_wrong_sells_nothing(sold: Shop) -> None:
+    """What names the damage is damaged itself: its words are no text."""
+    data = sold.path.read_bytes()
+    place = data.index(b"ix_punch_card_member_id")
+    sold.path.write_bytes(data[:place] + b"\xf4x\xf5y" + data[place + 4 :])
+
+    damaged_till_sells_nothing(sold)
+
+
 def test_a_file_that_was_cut_short_sells_nothing(sold: Shop) -> None:
     data = sold.path.read_bytes()
     sold.path.write_bytes(data[: len(data) // 2 // 4096 * 4096])

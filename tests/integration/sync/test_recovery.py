@@ -172,6 +172,22 @@ def test_behind_a_page_that_cannot_be_read_the_rest_is_saved(chain: Chain, stati
     assert violations(chain.hq) == []
 
 
+def test_a_file_of_which_nothing_can_be_read_comes_back_from_the_server(chain: Chain, station: Station) -> None:
+    """SQLite's own words about it are no text."""
+    station.sync()
+    station.close()
+    data = station.path.read_bytes()
+    place = data.index(b"ix_punch_card_member_id")
+    station.path.write_bytes(data[:place] + b"\xf4x\xf5y" + data[place + 4 :])
+
+    begun = mend(station, None)
+
+    assert begun is not None
+    station.sync()
+    assert states(chain, "o1", "o6") == ["PAID", "PAID"]
+    assert violations(chain.hq) == []
+
+
 def test_the_second_copy_gives_what_the_file_has_lost(chain: Chain, station: Station, copy: SecondCopy) -> None:
     copied = copy.catch_up(station.till.database)
     flip_a_sale(station, b'"order":"o5"')
