@@ -163,9 +163,10 @@ def granted(conn: Connection) -> list[tuple[LeaseRow, list[tuple[str, str]]]]:
     return [(row, coupons.get(row.id, [])) for row in found]
 
 
-def every_home(conn: Connection) -> list[Home]:
-    """Return every coupon that is or was at home here, in the newest version that was seen."""
-    return [(row[0], row[1]) for row in run(conn, "SELECT coupon_id, version FROM home ORDER BY coupon_id")]
+def live_homes(conn: Connection) -> list[Home]:
+    """Return every coupon at home here that was neither used nor returned, as far as this till knows."""
+    rows = run(conn, "SELECT coupon_id, version FROM home WHERE state IN ('HOME', 'HELD') ORDER BY coupon_id")
+    return [(row[0], row[1]) for row in rows]
 
 
 def close(tx: Connection, lease_id: str) -> bool:
