@@ -18,6 +18,7 @@ from server.db import schema
 from server.services.accounts import AVAILABLE, OVER, SPENT
 from server.services.audit import audit
 from server.services.context import Context
+from server.simulation.backups import Lacked
 from server.simulation.stage import Part, Settled
 from server.simulation.truth import Disaster, hold
 
@@ -83,6 +84,11 @@ def frozen(conn: Connection, _ctx: Context) -> frozenset[str]:
     return frozenset(conn.execute(select(schema.coupon.c.id).where(schema.coupon.c.state == "FROZEN")).scalars())
 
 
+def epochs_known(conn: Connection, _ctx: Context) -> dict[str, int]:
+    """Return the epoch of each till's ledger in the books."""
+    return {row.id: row.epoch for row in conn.execute(select(schema.till.c.id, schema.till.c.epoch))}
+
+
 def compare(chain: Settled, books: Books) -> None:
     """Raise Broken for the first promise that was not kept."""
     for check in checks(chain, books):
@@ -123,6 +129,7 @@ class _Comparison:
         }
         """Coupons that a server forgot that came back from a backup."""
         self.leases_untold = {found.detail["lease"] for found in books.findings if found.kind == "unknown_claim"}
+        self._lacked = Lacked(self.truth, coupons=books.coupons, unbacked=self.unbacked, leases=self.leases_untold)
         self.untold_refunds = {found.detail["refund"] for found in books.findings if found.kind == "refund_mismatch"}
         """Refunds that are in no book but in a finding."""
         self.lost_uses: Counter[str] = Counter()
@@ -200,7 +207,9 @@ class _Comparison:
     def ledgers(self) -> None:
         """What the server said to know of a ledger stands in its books, or headquarters hears that it is lost."""
         for till_id, *place in sorted(self.truth.known - self.books.entries):
-            hold(till_id in self.books.lost_tills, "I13", f"{till_id}: {place} was known, and is untold")
+            # What a backup and the till's disk have both lost is known to nobody.
+            twice = self.truth.set_backs and self._forgot(till_id)
+            hold(twice or till_id in self.books.lost_tills, "I13", f"{till_id}: {place} was known, and is untold")
 
     def _late_draws(self) -> None:
         """Whatever was drawn on a lease that headquarters had taken back stands in a finding."""
@@ -218,7 +227,7 @@ class _Comparison:
         """
         if found.kind == "member_limit":
             return True
-        if self.truth.set_backs and self._is_of_a_backup(found):
+        if self._lacked.explains(found):
             return True
         if found.kind == "hold_mismatch":
             # Nothing was held: what its till had for it was taken back while its payment was not known.
@@ -229,38 +238,6 @@ class _Comparison:
         done = self.truth.receipts.get(found.detail["order"])
         laid = [stage for stage in done.quote.laid if stage.campaign_id == campaign_id] if done else []
         return kind == "budget" and all(stage.rule.budget_minor is None for stage in laid)
-
-    def _is_of_a_backup(self, found: Row[Any]) -> bool:
-        """Tell whether a server that came back from a backup cannot but find this: it forgot what led to it.
-
-        Holds and decisions of refunds that it alone knew, coupons that it had given out, money and stock put in since.
-        """
-        match found.kind:
-            case "no_hold":
-                return True
-            case "hold_mismatch":
-                # Its till had told that the payment had no answer, and so it was known again, without its hold.
-                return not any(found.detail["held"].values())
-            case "double_redemption":
-                # Held by an order whose end it forgot: the coupon goes to this one behind that, and `coupons` looks.
-                return True
-            case "home_mismatch" | "late_use" | "refund_mismatch":
-                # It forgot the coupon, or whose it had become, or has not heard the till yet that knows of the order:
-                # where everything is in the end, `coupons` and `refunds` look.
-                return True
-            case "unknown_claim":
-                # By a rule, or of a stock, that headquarters had made since.
-                return found.detail["campaign"] in self.truth.edited
-            case "lease_mismatch":
-                return found.detail.get("lease") in self.leases_untold
-            case "unknown_refund":
-                back = self.truth.refunds.get(found.detail["refund"])
-                return back is not None and back.decided_by == "server"
-            case "invalid_redemption":
-                return found.detail["subject"] not in self.truth.given_at or found.detail["subject"] in self.unbacked
-            case "overdraft":
-                return "lent" in found.detail or "order" in found.detail
-        return False
 
     # -------------------------------------------------------------- I7
 
@@ -320,7 +297,10 @@ class _Comparison:
             hold(exact, "I7", f"{order_id}: {in_cash} late in cash, not {known}")
 
     def _forgotten(self, order_id: str) -> bool:
-        return self.disaster(self.truth.order_till.get(order_id, "")).since_ms is not None
+        return self._forgot(self.truth.order_till.get(order_id, ""))
+
+    def _forgot(self, till_id: str) -> bool:
+        return self.disaster(till_id).since_ms is not None
 
     def terminals(self) -> None:
         """What the terminals took stands on receipts, or in findings of money that came too late."""

@@ -65,7 +65,7 @@ class Counters:
         self.die(lose_all=True)
         self.start()
         for key, (dump, life_ms) in self._snapshot.items():
-            self._ask("RESTORE", key, life_ms, dump)
+            self._ask("RESTORE", key, life_ms, dump, "REPLACE")
 
     def _ask(self, *command: Any) -> Any:
         if self.door is None or self._part.died:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from server.simulation.chain import Chain
-from server.simulation.checking import frozen, granted, told_as_done
+from server.simulation.checking import epochs_known, frozen, granted, told_as_done
 from server.simulation.counters import Counters
 from server.simulation.disk import AFTER, BEFORE
 from server.simulation.duty import REBOOT_MS, OnDuty
@@ -161,9 +161,11 @@ class Faults:
         for part in chain.tills:
             part.synced_ms = min(part.synced_ms, told_ms[part.id])
         self.office.set_back(since_ms)
+        epochs = chain.server.services.read(epochs_known)
         for part in chain.tills:
-            if self._passes.get(part.id, -1) >= since_ms:
-                self._give_pass(part, fresh=False)  # The server knows no pass that was made since.
+            # The server knows no pass that was made since, and no epoch that was begun with one.
+            if self._passes.get(part.id, -1) >= since_ms or part.database.ledger.epoch != epochs[part.id]:
+                self._give_pass(part, fresh=False)
         chain.note("server", "server", "put back", detail=str(since_ms))
 
     # -------------------------------------------------------------- enrolled tills

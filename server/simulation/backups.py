@@ -1,0 +1,62 @@
+"""Say what a server may find that came back from a backup: only what lacked there, and nobody could tell again."""
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Row
+
+from server.simulation.truth import Truth
+
+
+class Lacked:
+    """Know what a run's backups lacked.
+
+    `coupons` are those in the books in the end, `unbacked` those that were forgotten; `leases` those with a claim in a
+    finding instead of the books.
+    """
+
+    def __init__(self, truth: Truth, *, coupons: Collection[str], unbacked: Collection[str], leases: Collection[str]):
+        self._truth, self._coupons, self._unbacked, self._leases = truth, coupons, unbacked, leases
+
+    def explains(self, found: Row[Any]) -> bool:
+        """Tell whether it speaks of what the server alone knew: a hold, a decision over a refund, a coupon, money."""
+        if not self._truth.set_backs:
+            return False
+        detail, truth = found.detail, self._truth
+        match found.kind:
+            case "quarantined":
+                # It waited for what another till would tell, and was judged.
+                return bool(found.state == "CLOSED")
+            case "no_hold":
+                return self._since(detail["order"])
+            case "hold_mismatch":
+                # Its till had told that the payment had no answer, and so it was known again, without its hold.
+                return self._since(detail["order"]) and not any(detail["held"].values())
+            case "double_redemption":
+                return self._changed_hands(detail["subject"])
+            case "home_mismatch":
+                # A home that could not be taken over when it was told, or of a coupon that nobody knows any more.
+                return found.state == "CLOSED" or detail["coupon"] not in self._coupons
+            case "unknown_claim":
+                # By a rule, or of a stock, that headquarters had made since.
+                return detail["campaign"] in truth.edited
+            case "lease_mismatch":
+                return detail.get("lease") in self._leases
+            case "unknown_refund":
+                back = truth.refunds.get(detail["refund"])
+                return back is not None and back.decided_by == "server"
+            case "invalid_redemption":
+                return detail["subject"] not in truth.given_at or detail["subject"] in self._unbacked
+            case "overdraft":
+                return "lent" in detail or "order" in detail
+        return False
+
+    def _since(self, order_id: str) -> bool:
+        """Tell whether an order was paid behind a backup."""
+        at_ms = self._truth.paid_at_ms.get(order_id)
+        return at_ms is not None and any(at_ms >= back.since_ms for back in self._truth.set_backs)
+
+    def _changed_hands(self, coupon_id: str) -> bool:
+        """Tell whether one order had let go of a coupon for the next, and that was forgotten."""
+        given_back = any(coupon_id in done.refund.returned for done in self._truth.refunds.values())
+        return given_back or any(coupon_id in back.frozen for back in self._truth.set_backs)
