@@ -24,6 +24,7 @@ from server.simulation.truth import Disaster, hold
 
 SOLD = ("PAID", "PARTLY_REFUNDED", "REFUNDED")
 BY_TERMINAL = ("card", "wallet")
+FORGOTTEN = frozenset({"home_mismatch", "unknown_claim"})
 LOST_TILL = frozenset({"ledger_fork", "ledger_rows_lost", "till_damaged", "tail_lost"})
 
 
@@ -229,9 +230,6 @@ class _Comparison:
             return True
         if self._lacked.explains(found):
             return True
-        if found.kind == "hold_mismatch":
-            # Nothing was held: what its till had for it was taken back while its payment was not known.
-            return self.any_reclaimed and not any(found.detail["held"].values())
         if found.kind != "overdraft" or "order" not in found.detail:
             return False
         kind, _, campaign_id = found.detail["subject"].partition(":")
@@ -457,8 +455,8 @@ def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     hold(prices == books.prices, "I11", f"{part.id}: its prices are {prices}, not {books.prices}")
     hold(campaigns == books.campaigns, "I11", f"{part.id}: its campaigns are {campaigns}, not {books.campaigns}")
     known = {coupon_id: (row.state, row.home, row.version) for coupon_id, row in books.coupons.items()}
-    # Coupons that a server forgot which came back from a backup stay in the copies of tills, whoever heard of them.
-    forgotten = comparison.unbacked | (copies.keys() - comparison.truth.given_at.keys() - known.keys())
+    # A coupon that was at home here, or given out, when the server had forgotten it stands in a finding.
+    forgotten = {found.detail.get("coupon") for found in books.findings if found.kind in FORGOTTEN}
     names = {*known, *(copies.keys() - (forgotten if comparison.truth.set_backs else set()))}
     differ = {name for name in names if copies.get(name) != known.get(name)}
     hold(not differ or comparison.any_rolled_back, "I11", f"{part.id}: its copy of {sorted(differ)} differs")
