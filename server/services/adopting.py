@@ -16,7 +16,7 @@ from server.db import schema
 from server.services import accounts, feed, feed_records, findings, leases
 from server.services.answers import Answer, ok
 from server.services.context import Context
-from server.services.idempotency import once
+from server.services.idempotency import forget_refusal, once
 from sync.protocol import Adopt, AdoptAnswer, AdoptedHome, AdoptedLease
 
 UNTOLD_HOME = "home_mismatch"
@@ -48,6 +48,8 @@ def _adopt_lease(conn: Connection, ctx: Context, row: Row[Any], *, each: Adopted
         _lend_again(conn, ctx, row, each=each, available=account.available)
         return ok(lease=each.lease, account=each.account, amount=each.amount, coupons=coupons)
 
+    # Two backups may lie in each other: the no of one, when the till got a yes behind the other.
+    forget_refusal(conn, f"lease:{each.lease}")
     return bool(once(conn, f"lease:{each.lease}", content, decide=decide, now=ctx.now)["outcome"] == "ok")
 
 

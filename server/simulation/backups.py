@@ -1,6 +1,6 @@
 """Say what a server may find that came back from a backup: only what lacked there, and nobody could tell again."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import Row
@@ -12,11 +12,20 @@ class Lacked:
     """Know what a run's backups lacked.
 
     `coupons` are those in the books in the end, `unbacked` those that were forgotten; `leases` those with a claim in a
-    finding instead of the books.
+    finding instead of the books, `lent` the account of each that a till has.
     """
 
-    def __init__(self, truth: Truth, *, coupons: Collection[str], unbacked: Collection[str], leases: Collection[str]):
-        self._truth, self._coupons, self._unbacked, self._leases = truth, coupons, unbacked, leases
+    def __init__(
+        self,
+        truth: Truth,
+        *,
+        coupons: Collection[str],
+        unbacked: Collection[str],
+        leases: Collection[str],
+        lent: Mapping[str, str],
+    ) -> None:
+        self._truth, self._coupons, self._unbacked = truth, coupons, unbacked
+        self._leases, self._lent = leases, lent
 
     def explains(self, found: Row[Any]) -> bool:
         """Tell whether it speaks of what the server alone knew: a hold, a decision over a refund, a coupon, money."""
@@ -41,7 +50,8 @@ class Lacked:
                 # By a rule, or of a stock, that headquarters had made since.
                 return detail["campaign"] in truth.edited
             case "lease_mismatch":
-                return detail.get("lease") in self._leases
+                lease = found.key.partition("/")[0]
+                return lease in self._leases or self._is_of_a_new_account(lease)
             case "unknown_refund":
                 back = truth.refunds.get(detail["refund"])
                 return back is not None and back.decided_by == "server"
@@ -55,6 +65,11 @@ class Lacked:
         """Tell whether an order was paid behind a backup."""
         at_ms = self._truth.paid_at_ms.get(order_id)
         return at_ms is not None and any(at_ms >= back.since_ms for back in self._truth.set_backs)
+
+    def _is_of_a_new_account(self, lease: str) -> bool:
+        """Tell whether a lease is of a budget or stock that headquarters may have given a campaign since."""
+        kind, _, campaign = self._lent.get(lease, "").partition(":")
+        return kind in ("budget", "stock") and campaign in self._truth.edited
 
     def _changed_hands(self, coupon_id: str) -> bool:
         """Tell whether one order had let go of a coupon for the next, and that was forgotten."""

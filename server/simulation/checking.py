@@ -5,7 +5,7 @@ ledgers. `watching.py` looks all along.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -130,7 +130,13 @@ class _Comparison:
         }
         """Coupons that a server forgot that came back from a backup."""
         self.leases_untold = {found.detail["lease"] for found in books.findings if found.kind == "unknown_claim"}
-        self._lacked = Lacked(self.truth, coupons=books.coupons, unbacked=self.unbacked, leases=self.leases_untold)
+        self._lacked = Lacked(
+            self.truth,
+            coupons=books.coupons,
+            unbacked=self.unbacked,
+            leases=self.leases_untold,
+            lent=_lent(chain.tills) if self.truth.set_backs else {},
+        )
         self.untold_refunds = {found.detail["refund"] for found in books.findings if found.kind == "refund_mismatch"}
         """Refunds that are in no book but in a finding."""
         self.lost_uses: Counter[str] = Counter()
@@ -436,6 +442,15 @@ class _Comparison:
         return spent
 
 
+def _lent(tills: Iterable[Part]) -> dict[str, str]:
+    """Return the account of every lease that a till has."""
+    found = {}
+    for part in tills:
+        with part.database.read() as conn:
+            found.update({row[0]: row[1] for row in conn.exec_driver_sql("SELECT id, account_id FROM lease")})
+    return found
+
+
 def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     """Hold I11: the till's ledger is whole, its projections follow from it, nothing waits, its copy is the server's."""
     database = part.database
@@ -472,6 +487,8 @@ def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     mine = sum(found.detail.get("till") == part.id for found in books.findings if found.kind not in LOST_TILL)
     status = part.engine.status
     hold(status.pending == 0, "I16", f"{part.id}: {status.pending} entries wait")
-    # Two backups may lie in each other: what was parked between them is told in neither.
-    told = status.parked <= mine or len(comparison.truth.set_backs) > 1
+    # Two backups may lie in each other: what was parked between them is told in neither. Nor is what was parked in an
+    # epoch that the server has forgotten: it was carried into the next.
+    backs = comparison.truth.set_backs
+    told = status.parked <= mine or len(backs) > 1 or (backs and comparison.disaster(part.id).mended)
     hold(told, "I13", f"{part.id} parked {status.parked}, {mine} findings")

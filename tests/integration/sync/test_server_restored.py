@@ -502,3 +502,28 @@ def test_a_coupon_that_the_backup_lacks_goes_from_the_copies_of_tills(chain: Cha
         copies = set(conn.exec_driver_sql("SELECT id FROM coupon").scalars())
     assert lost not in copies
     assert copies == {kept, at_home}
+
+
+def test_of_two_backups_that_lie_in_each_other_neither_takes_back_a_right(chain: Chain, station: Station) -> None:
+    """Asked for under one id the server said no, then it was put back behind that, and said yes."""
+    other = chain.station("t2")
+    other.sync()
+    first = chain.keep_a_copy().rename(chain.folder / "first.db")
+    other.lent("value:m1", 30_000)
+    station.line.plan(Fault.LOSE_ANSWER)
+    assert isinstance(station.till.lease("value:m1", 5_000), Refusal)
+    second = chain.keep_a_copy()
+    other.line.offline = True
+    chain.go_back_to(first)
+    station.sync()
+    chain.hq.call("POST", "/v1/tills/t2/write-off", {"reason": "burnt"}, status=200)
+    station.till.resume_leases()
+    before = chain.hq.call("GET", "/v1/tills/t1/rights", status=200)["leases"]
+
+    chain.go_back_to(second)
+    station.sync()
+
+    assert [each["lent"] for each in before] == [5_000]
+    assert chain.hq.call("GET", "/v1/tills/t1/rights", status=200)["leases"] == before
+    assert finding(chain.hq, "overdraft")["amount_minor"] == 5_000
+    assert violations(chain.hq) == []
