@@ -232,7 +232,7 @@ class Faults:
         """Let bits of a till's file flip; what verifies of it is recovered into a new epoch, with a new pass."""
         if self._destroy(part):
             seed = rng.getrandbits(32)
-            self._with_new_pass(part, lambda token: self.cashiers.damage(part, token, seed))
+            self._with_new_pass(part, lambda token: self._flip(part, token, seed))
 
     def _destroy(self, part: TillMachine) -> bool:
         """Cut a till's power and write down that its disk is lost; False: a disaster struck it before."""
@@ -248,7 +248,20 @@ class Faults:
         self._give_pass(part, fresh=False)
 
     def _give_pass(self, part: TillMachine, *, fresh: bool) -> None:
-        self._with_new_pass(part, lambda token: self.cashiers.start_anew(part, token, fresh=fresh))
+        self._with_new_pass(part, lambda token: self._start_anew(part, token, fresh=fresh))
+
+    def _start_anew(self, part: TillMachine, token: str, *, fresh: bool) -> None:
+        if fresh:
+            self._lost_until_now(part)
+        self.cashiers.start_anew(part, token, fresh=fresh)
+
+    def _flip(self, part: TillMachine, token: str, seed: int) -> None:
+        self._lost_until_now(part)
+        self.cashiers.damage(part, token, seed)
+
+    def _lost_until_now(self, part: TillMachine) -> None:
+        """Know that also what was done is lost while headquarters did not answer, on the disk that is given up."""
+        self.chain.truth.disaster(part.id).at_ms = self.chain.timeline.now_ms
 
     def _with_new_pass(self, part: TillMachine, do: Callable[[str], None]) -> None:
         """Do something at a till with a new pass, as soon as headquarters has made one; it is switched off for that."""
