@@ -37,7 +37,7 @@ FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "se
 FAULTS |= {"clock": 12, "disk_full": 10, "jam": 20, "strand": 5}
 SET_BACK = "set_back"
 """The server's database is put back to a backup."""
-PUT_BACK = 0.0
+PUT_BACK = 0.15
 """How many of the seeds with disasters have that."""
 HOT = 0.1
 """How many of the seeds have campaigns on Redis; more of their operations are claims."""
