@@ -74,7 +74,7 @@ def _play(shop: Shop, till: DemoTill, shots: Path) -> int:
         except (NotTrue, NotShown) as error:
             print(f"  ✗ {error}", flush=True)
             failed = True
-    print("\n10. The audit of the server's database")
+    print("\n11. The audit of the server's database")
     verdict = run_audit(shop.settings, everything=False)
     print(f"\nScreenshots: {shots}")
     print("The story did not come out as it should." if failed else "Everything came out as it should.")

@@ -28,15 +28,14 @@ def decide_lost_till(
     def act(office: Office) -> int:
         shown = office.rights(till_id)
         if shown["outcome"] != "ok":
-            return _refused(shown, till_id)
-        _show(shown)
+            return refused(shown, till_id)
+        show_rights(shown)
         print(CONSEQUENCE[what])
-        if (ask() if confirm is None else confirm) != till_id:
-            complain(f"that is not {till_id}: nothing was changed")
+        if not confirmed(till_id, confirm=confirm, ask=ask):
             return Exit.CANNOT_START
         done = office.decide(what, till_id, reason=reason, exposure=shown["exposure"])
         if done["outcome"] != "ok":
-            return _refused(done, till_id)
+            return refused(done, till_id)
         print(f"Done: {what} {till_id}.")
         return Exit.OK
 
@@ -49,14 +48,23 @@ def welcome_till(settings: Settings, url: str, *, till_id: str, reason: str) -> 
     def act(office: Office) -> int:
         told = office.welcome(till_id, reason=reason)
         if told["outcome"] != "ok":
-            return _refused(told, till_id)
+            return refused(told, till_id)
         print(f"Till {till_id} may be lent rights again; what was set aside comes back when it has synced.")
         return Exit.OK
 
     return at_office(settings, url, act)
 
 
-def _show(shown: Answer) -> None:
+def confirmed(till_id: str, *, confirm: str | None, ask: Callable[[], str]) -> bool:
+    """Tell whether the till was named again; a person is told where it was not."""
+    if (ask() if confirm is None else confirm) == till_id:
+        return True
+    complain(f"that is not {till_id}: nothing was changed")
+    return False
+
+
+def show_rights(shown: Answer) -> None:
+    """Print what a till may spend without asking, and how much of its ledger is here."""
     pieces = shown["pieces"]
     since = f", lost since {shown['lost_at']}" if shown["lost_at"] else ""
     print(f"Till {shown['till']}{since} may spend without asking:")
@@ -65,13 +73,21 @@ def _show(shown: Answer) -> None:
     for each in shown["leases"]:
         aside = ", set aside" if each["stranded"] else ""
         print(f"  lease {each['lease']}: {each['left']} of {each['lent']} left of {each['account']}{aside}")
+    late = shown["announced"] - shown["acked"]
+    rest = f"; {late} more are announced and not here" if late else ""
+    print(f"Its ledger is here up to entry {shown['acked']}{rest}. What it sold since it was last heard, nobody knows.")
 
 
-def _refused(answer: Answer, till_id: str) -> int:
+def refused(answer: Answer, till_id: str) -> int:
+    """Say why the server does not do it; returns the exit code."""
     if answer["outcome"] == "unknown_code":
         complain(f"there is no till {till_id}")
     elif answer["outcome"] == "illegal_transition":
         complain(f"what till {till_id} has changed meanwhile: look again")
+    elif answer.get("facts", {}).get("reason") == "till_revoked":
+        complain(
+            f"till {till_id} is revoked: only a new enrolment brings it back / 收银台 {till_id} 已吊销，须重新登记"
+        )
     else:
         complain(f"refused: {answer['outcome']}")
     return Exit.CANNOT_START

@@ -150,11 +150,7 @@ def _decide(
     from cli.settings import server_settings
 
     settings = server_settings(data_dir=where[0], database_url=where[1])
-
-    def ask() -> str:
-        return str(typer.prompt("Type the till's id to confirm", default="", show_default=False))
-
-    return decide_lost_till(settings, url, what=what, till_id=till_id, reason=reason, confirm=confirm, ask=ask)
+    return decide_lost_till(settings, url, what=what, till_id=till_id, reason=reason, confirm=confirm, ask=_ask_till)
 
 
 @app.command()
@@ -172,6 +168,97 @@ def found(
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
     raise typer.Exit(welcome_till(settings, url, till_id=till_id, reason=reason))
+
+
+@app.command()
+def suspend(
+    till_id: TillId,
+    *,
+    reason: Reason,
+    confirm: Confirm = None,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let a till speak no more until it is resumed. Shows what it has, and asks first."""
+    raise typer.Exit(_shut("suspend", till_id, reason, confirm=confirm, url=url, where=(data_dir, database_url)))
+
+
+@app.command()
+def resume(
+    till_id: TillId,
+    *,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let a suspended till speak again."""
+    from cli.settings import server_settings
+    from cli.till_access_commands import resume_till
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(resume_till(settings, url, till_id=till_id))
+
+
+@app.command()
+def revoke(
+    till_id: TillId,
+    *,
+    reason: Reason,
+    confirm: Confirm = None,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Take a till out of service until it enrols anew. Shows what it has, and asks first."""
+    raise typer.Exit(_shut("revoke", till_id, reason, confirm=confirm, url=url, where=(data_dir, database_url)))
+
+
+def _shut(
+    what: str, till_id: str, reason: str, *, confirm: str | None, url: str, where: tuple[Path | None, str | None]
+) -> int:
+    from cli.settings import server_settings
+    from cli.till_access_commands import shut_till
+
+    settings = server_settings(data_dir=where[0], database_url=where[1])
+    return shut_till(settings, url, what=what, till_id=till_id, reason=reason, confirm=confirm, ask=_ask_till)
+
+
+def _ask_till() -> str:
+    return str(typer.prompt("Type the till's id to confirm", default="", show_default=False))
+
+
+@app.command()
+def tills(
+    *,
+    after: Annotated[str, typer.Option(help="Begin behind the till of this id.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Tills to show at most.")] = 100,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """List tills: state, last seen, ledger here and announced, clock, and what each may spend without asking."""
+    from cli.settings import server_settings
+    from cli.till_access_commands import list_tills
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(list_tills(settings, url, after=after, limit=limit))
+
+
+@app.command("offline-hours")
+def offline_hours(
+    hours: Annotated[int | None, typer.Argument(min=1, max=168, help="From now on; none = show what counts.")] = None,
+    *,
+    data_dir: DataDir = None,
+    url: OfficeUrl = "",
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Show or set for how many hours without a line tills provide."""
+    from cli.offline_hours_command import run_offline_hours
+    from cli.settings import server_settings
+
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(run_offline_hours(settings, url, hours=hours))
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,8 +16,8 @@ from cli.exits import Exit, complain
 from server.code_key import CodeKeyDiffers, CodeKeyMissing
 from server.db.errors import DatabaseTrouble, DataDirInUse
 from server.opening import open_services
-from server.services import lost_tills, risk, staff
-from server.services.answers import Answer, refused
+from server.services import catalog, devices, lost_tills, risk, staff, till_list
+from server.services.answers import Answer, ok, refused
 from server.services.context import Actor, Context, NotProvisioned
 from server.services.services import Services
 from server.services.system import SystemClock, SystemIds
@@ -26,10 +26,26 @@ from sync.client import ServerClient
 
 _HERE = Actor("headquarters", "command line")
 _DECIDE = {"strand": lost_tills.strand, "reclaim": lost_tills.reclaim}
+_SHUT = {event: access for access, event in devices.SHUTS.items()}
 
 
 class Office(Protocol):
-    """Decide over the rights of tills and what they may lose; every method answers with `outcome`, as the API does."""
+    """Decide over tills, their rights and what they may lose; every method answers with `outcome`, as the API does."""
+
+    def chain(self) -> Answer:
+        """Show the chain's settings."""
+
+    def set_offline_hours(self, hours: int) -> Answer:
+        """Say for how many hours without a line tills provide."""
+
+    def tills(self, *, after: str, limit: int) -> Answer:
+        """List `limit` tills from behind the id `after` on."""
+
+    def shut(self, what: str, till_id: str, *, reason: str) -> Answer:
+        """Suspend or revoke a till."""
+
+    def resume(self, till_id: str) -> Answer:
+        """Let a suspended till speak again."""
 
     def rights(self, till_id: str) -> Answer:
         """Show what a till may spend without asking."""
@@ -95,6 +111,22 @@ class _ByDatabase:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    def chain(self) -> Answer:
+        return self._services.read(lambda _, ctx: catalog.chain_settings(ctx), _HERE)
+
+    def set_offline_hours(self, hours: int) -> Answer:
+        self._services.write(lambda conn, _: catalog.set_offline_hours(conn, hours), _HERE)
+        return self.chain()
+
+    def tills(self, *, after: str, limit: int) -> Answer:
+        return self._services.read(lambda conn, ctx: till_list.overview(conn, ctx, after=after, limit=limit), _HERE)
+
+    def shut(self, what: str, till_id: str, *, reason: str) -> Answer:
+        return self._change(lambda conn, ctx: devices.shut(conn, ctx, till_id, access=_SHUT[what], reason=reason))
+
+    def resume(self, till_id: str) -> Answer:
+        return self._change(lambda conn, ctx: devices.resume(conn, ctx, till_id))
+
     def rights(self, till_id: str) -> Answer:
         return self._services.read(lambda conn, ctx: lost_tills.rights_of_till(conn, ctx, till_id), _HERE)
 
@@ -127,6 +159,10 @@ class _ByDatabase:
     def dismiss(self, staff_id: str, *, reason: str) -> Answer:
         return self._write(lambda conn, ctx: staff.leave(conn, ctx, staff_id, reason=reason))
 
+    def _change(self, use_case: Callable[[Connection, Context], Refusal | None]) -> Answer:
+        problem = self._services.write(use_case, _HERE)
+        return ok() if problem is None else refused(problem)
+
     def _write(self, use_case: Callable[[Connection, Context], Answer]) -> Answer:
         return self._services.write(use_case, _HERE)
 
@@ -134,6 +170,22 @@ class _ByDatabase:
 class _ByServer:
     def __init__(self, client: ServerClient) -> None:
         self._client = client
+
+    def chain(self) -> Answer:
+        return _answer(self._client.get("/v1/chain"))
+
+    def set_offline_hours(self, hours: int) -> Answer:
+        return _answer(self._client.put("/v1/chain/offline-hours", {"hours": hours}))
+
+    def tills(self, *, after: str, limit: int) -> Answer:
+        asked = {"limit": limit, **({"after": after} if after else {})}
+        return _answer(self._client.get(f"/v1/tills?{urlencode(asked)}"))
+
+    def shut(self, what: str, till_id: str, *, reason: str) -> Answer:
+        return _answer(self._client.post(f"{_till(till_id)}/{what}", {"reason": reason}))
+
+    def resume(self, till_id: str) -> Answer:
+        return _answer(self._client.post(f"{_till(till_id)}/resume", {}))
 
     def rights(self, till_id: str) -> Answer:
         return _answer(self._client.get(f"{_till(till_id)}/rights"))

@@ -13,6 +13,7 @@ from app.store.second_copy import SecondCopy
 from cli.exits import Exit, complain
 from cli.ledger_trouble import explain
 from cli.no_terminal import NoTerminal
+from cli.progress import progress_shown
 from cli.till_command import join_chain
 from cli.till_folder import TILL_FILE, NoSuchPass, copy_folder, find_pass, make_folder, till_folder
 from sync.client import Misunderstood, ServerClient
@@ -49,7 +50,9 @@ def run_recover(data_dir: Path | None, *, join: Path | None, copy: Path | None) 
     second = SecondCopy(kept, joined.till_id) if kept else None
     who = (joined.till_id, joined.store_id)
     try:
-        begun = recover(folder / TILL_FILE, opened, who=who, copy=second, new_id=SystemIds().new())
+        with progress_shown() as progress:
+            new_id = SystemIds().new()
+            begun = recover(folder / TILL_FILE, opened, who=who, copy=second, new_id=new_id, progress=progress)
     except (Offline, Busy) as trouble:
         if isinstance(trouble, Misunderstood) and str(trouble) == RefusalCode.NOT_ALLOWED.value:
             complain(_ONE_EPOCH)

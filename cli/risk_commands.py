@@ -5,6 +5,7 @@ from typing import Any
 
 from cli.exits import Exit, complain
 from cli.office import Office, at_office
+from cli.table import print_table
 from server.services.answers import Answer
 from server.settings import Settings
 
@@ -44,15 +45,8 @@ def _show(answer: Answer) -> None:
     if not answer["tills"]:
         print("No till takes a risk.")
     rows = [_COLUMNS, *(_row(each["till"], each) for each in answer["tills"]), _row("all", answer["sum"])]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
-    for row in rows:
-        first, *numbers = (text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(_fit(row, widths)))
-        print("  ".join((first, *numbers)).rstrip())
+    print_table(rows)
     print(f"Worst case: {answer['sum']['left']} {answer['currency']}")
-
-
-def _fit(row: tuple[str, ...], widths: list[int]) -> list[tuple[str, int]]:
-    return list(zip(row, widths, strict=True))
 
 
 def _row(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:

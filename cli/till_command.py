@@ -7,6 +7,7 @@ from app.services.secrets import Vault
 from app.store.errors import StoreError
 from cli.exits import Exit, complain
 from cli.ledger_trouble import exit_code, in_words
+from cli.progress import progress_shown
 from cli.screen import why_no_screen
 from cli.till_folder import (
     TILL_FILE,
@@ -96,7 +97,8 @@ def go_on(running: RunningTill) -> None:
     if running.till.status().damaged:
         return
     try:
-        begun = rejoin(running.till, running.engine, running.client)
+        with progress_shown() as progress:
+            begun = rejoin(running.till, running.engine, running.client, progress=progress)
     except (Offline, Busy) as trouble:
         complain(f"head office was not asked to let this till go on ({trouble}); join again to ask again")
         return

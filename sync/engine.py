@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from app.domain.ports import Clock, Probe
+from app.domain.ports import Clock, Probe, Progress, no_progress
 from app.services.ports import Busy, Offline, no_probe
 from app.store import meta
 from app.store.database import TillDatabase
@@ -200,6 +200,15 @@ class SyncEngine:
             finally:
                 self._greeted, self._book = False, None
                 self._note()
+
+    @contextmanager
+    def watched(self, progress: Progress) -> Iterator[None]:
+        """Tell how far sessions are while the block runs."""
+        self._session = replace(self._session, progress=progress)
+        try:
+            yield
+        finally:
+            self._session = replace(self._session, progress=no_progress)
 
     def _greet(self) -> bool:
         came_back = greet(self._session)

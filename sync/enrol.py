@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
+from app.domain.ports import Progress, Step, no_progress
 from app.services.epochs import Begun, Mark, NewEpoch, Waiting
 from app.services.ports import Busy, Offline
 from app.services.till import Till
@@ -31,9 +32,10 @@ MENDED = frozenset({Stop.EPOCH, Stop.ROWS_LOST, Stop.FORK, Stop.BROKEN_CHAIN})
 class ServerRegistry:
     """Be a till's registry (`app.services.epochs.Registry`) over one client, with the pass that its key came with."""
 
-    def __init__(self, client: ServerClient, till_id: str) -> None:
+    def __init__(self, client: ServerClient, till_id: str, progress: Progress = no_progress) -> None:
         self._client = client
         self._till_id = till_id
+        self._progress = progress
 
     def new_epoch(self, enrolment_id: str, *, epoch: int, last: Mark) -> NewEpoch:
         """Ask for a new epoch. Raises Offline and Busy; Misunderstood where the pass has begun one already."""
@@ -57,29 +59,39 @@ class ServerRegistry:
                 UNKNOWN_PATH, Unknown(proto=PROTOCOL, till=self._till_id, entries=page), UnknownAnswer
             )
             found.update(answer.unknown)
+            self._progress(Step.COMPARE, start + len(page), len(entry_ids))
         return found
 
 
-def rejoin(till: Till, engine: SyncEngine, client: ServerClient) -> Begun | None:
+def rejoin(till: Till, engine: SyncEngine, client: ServerClient, *, progress: Progress = no_progress) -> Begun | None:
     """Let a till go on that has come with a new pass: in a new epoch, where its ledger is not the server's any more.
 
     None = both are one, nothing is to be done. Raises Offline, Busy, and SyncStopped where a pass does not help.
     """
-    try:
-        engine.look()
-    except SyncStopped as stopped:
-        if stopped.stop not in MENDED:
-            raise
-        engine.pull_first()
-        with engine.paused():
-            return till.begin_epoch(ServerRegistry(client, till.till_id))
+    with engine.watched(progress):
+        try:
+            engine.look()
+        except SyncStopped as stopped:
+            if stopped.stop not in MENDED:
+                raise
+            engine.pull_first()
+            with engine.paused():
+                return till.begin_epoch(ServerRegistry(client, till.till_id, progress), progress=progress)
     return None
 
 
 Opened = Callable[[Path], AbstractContextManager[tuple[Till, SyncEngine, ServerClient]]]
 
 
-def recover(path: Path, opened: Opened, *, who: tuple[str, str], copy: SecondCopy | None, new_id: str) -> Begun | None:
+def recover(
+    path: Path,
+    opened: Opened,
+    *,
+    who: tuple[str, str],
+    copy: SecondCopy | None,
+    new_id: str,
+    progress: Progress = no_progress,
+) -> Begun | None:
     """Recover a damaged or lost ledger of a till (`who`: till and store) from all that is left, into a new epoch.
 
     Until the server has opened that epoch nothing at `path` is changed; a try that broke off goes on where it was, and
@@ -90,13 +102,17 @@ def recover(path: Path, opened: Opened, *, who: tuple[str, str], copy: SecondCop
     with closing(InstanceLock(path)):
         known, begun = recovery.enrolment_of(path), None
         if known != "":
-            saved = recovery.salvage(path, till_id=till_id, store_id=store_id, copy=copy, enrolment=known or new_id)
-            with opened(recovery.working_file(path)) as (till, engine, client):
-                registry = ServerRegistry(client, till_id)
+            saved = recovery.salvage(
+                path, till_id=till_id, store_id=store_id, copy=copy, enrolment=known or new_id, progress=progress
+            )
+            with opened(recovery.working_file(path)) as (till, engine, client), engine.watched(progress):
+                registry = ServerRegistry(client, till_id, progress)
                 engine.pull_first()
                 with engine.paused():
                     last = (saved.last_seq, "")
-                    begun = till.begin_epoch(registry, last=last, gaps=not saved.whole, beside=saved.beside)
+                    begun = till.begin_epoch(
+                        registry, last=last, gaps=not saved.whole, beside=saved.beside, progress=progress
+                    )
                 with suppress(Offline, Busy):
                     # Goods and prices are the server's; a till that does not get them now gets them when it starts.
                     engine.run_once()

@@ -5,9 +5,9 @@ their place already and are empty. What an enrolled till says, and what it is an
 (`sync/signatures.py`). Leases and homes came within it: entries of new kinds, which an older server quarantines, and
 records of new kinds, which an older till passes over. So did epochs (2026-12): enrol and unknown, entries that carry
 others, answers that name what they answer, and pushes that name whom they are for. So did risks (2026-12): entries
-`approval` and `pin_failed`, `risks` among the rights of a sale, records `risk` and `staff`. An unknown version is
-refused with 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted
-(PROTOCOL 3.8).
+`approval` and `pin_failed`, `risks` among the rights of a sale, records `risk` and `staff`; and `head`, the feed's end,
+in a page of it. An unknown version is refused with 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of
+any schema are always accepted (PROTOCOL 3.8).
 
 A session is `hello -> push* -> pull* -> sanity`. No status code may delete or skip an entry: only `acked`, which names
 a prefix by number and hash, moves a till's cursor, and the server's cursor is the authority in every session.
@@ -227,12 +227,16 @@ class FeedRecord(Answer):
 
 
 class PullAnswer(Answer):
-    """Give records in feed order; `next` is the cursor to store together with them in one transaction."""
+    """Give records in feed order; `next` is the cursor to store together with them in one transaction.
+
+    `head` is where the feed ends now, for those who wait; 0 = a server of before.
+    """
 
     records: list[FeedRecord]
     next: int
     more: bool
     since: int | None = None  # the cursor behind which it was asked for, None where an older server does not say
+    head: int = 0
 
 
 class Sanity(Message):

@@ -3,6 +3,7 @@
 import sqlite3
 from dataclasses import dataclass
 
+from app.domain.ports import Step
 from app.services.ports import Offline
 from app.store import feed, meta
 from sync.client import Misunderstood
@@ -38,6 +39,7 @@ def pull(session: Session) -> Pulled:
         if answer.next > cursor:
             skipped += _apply(session, fresh, answer.next)
             records += len(fresh)
+        session.progress(Step.FETCH, answer.next, answer.head)
         if not answer.more:
             return Pulled(records, skipped)
 

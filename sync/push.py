@@ -16,6 +16,7 @@ from itertools import takewhile
 from sqlalchemy import Connection
 
 from app.domain.ledger import Entry
+from app.domain.ports import Step
 from app.services.ports import Offline
 from app.store import meta, outbox
 from app.store.ledger import PARKED, Result
@@ -73,6 +74,7 @@ def push(session: Session, *, batches_max: int | None = None) -> Pushed:
     Raises Offline, Busy, and SyncStopped where the server's ledger and ours are no longer one.
     """
     done, size, sent, gaps, unshown = Pushed(), PUSH_MAX_ENTRIES, 0, 0, 0
+    first: int | None = None
     while batches_max is None or sent < batches_max:
         batch = _next(session, size)
         if batch is None:
@@ -95,6 +97,8 @@ def push(session: Session, *, batches_max: int | None = None) -> Pushed:
                 raise Offline("stale_answer")
             continue
         done += _record(session, batch, answer)
+        first = batch.entries[0].seq if first is None else first
+        session.progress(Step.SEND, max(0, answer.acked[0] - first + 1), batch.last[0] - first + 1)
         sent += 1
         gaps += answer.error == "GAP"
         if gaps > 1:

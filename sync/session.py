@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from app.domain.ports import Clock, Probe
+from app.domain.ports import Clock, Probe, Progress, no_progress
 from app.store.database import TillDatabase
 from app.store.ledger import Ledger
 from sync.client import ServerClient
@@ -21,13 +21,17 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Name the two ends; `probe` passes the point `before_ack` (a push was answered, nothing of it stored yet)."""
+    """Name the two ends; `probe` passes the point `before_ack` (a push was answered, nothing of it stored yet).
+
+    `progress` hears how far it is.
+    """
 
     db: TillDatabase
     client: ServerClient
     clock: Clock
     probe: Probe
     heard: Heard = field(default_factory=Heard)
+    progress: Progress = no_progress
 
     @property
     def ledger(self) -> Ledger:

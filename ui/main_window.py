@@ -18,6 +18,8 @@ from ui.counter.entry_dialog import EntryDialog
 from ui.counter.interrupted_view import InterruptedView
 from ui.counter.receipt_view import ReceiptView
 from ui.counter.refund_view import RefundView
+from ui.counter.rights_presenter import question
+from ui.counter.rights_view import RightsPage
 from ui.counter.tender_view import TenderView
 from ui.counter.terminal import CashierTerminal, Question
 from ui.counter.terminal_dialog import TerminalDialog
@@ -34,7 +36,7 @@ FIRST_PX = (1366, 768)
 DRAW_DELAY_MS = 8
 TICK_MS = 1000
 
-PageView = DeskView | TenderView | ReceiptView | RefundView | InterruptedView
+PageView = DeskView | TenderView | ReceiptView | RefundView | InterruptedView | RightsPage
 AnyDialog = TypeVar("AnyDialog", bound=QDialog)
 
 
@@ -57,13 +59,14 @@ class MainWindow(QMainWindow):
         self.scanner.scanned.connect(self.scan)
         self.desk, self.tender = DeskView(counter, words, cancel=self.ask_to_cancel), TenderView(counter, words)
         self.receipt, self.refund = ReceiptView(counter, words), RefundView(counter, words)
-        self.interrupted = InterruptedView(counter, words)
+        self.interrupted, self.rights = InterruptedView(counter, words), RightsPage(counter, words)
         self._pages: dict[Page, PageView] = {
             Page.DESK: self.desk,
             Page.TENDER: self.tender,
             Page.RECEIPT: self.receipt,
             Page.REFUND: self.refund,
             Page.INTERRUPTED: self.interrupted,
+            Page.RIGHTS: self.rights,
         }
         self.status_bar = StatusBar(counter, words, clock=clock)
         self._lay_out()
@@ -139,7 +142,9 @@ class MainWindow(QMainWindow):
         if not self.counter.desk.state.basket.items:
             self.counter.cancel_order()
             return
-        self._open(ConfirmDialog(self.words, "cancel", yes=self.counter.cancel_order, yes_key="F10", parent=self))
+        sure = self.words.text("cancel.text")
+        cancel = self.counter.cancel_order
+        self._open(ConfirmDialog(self.words, "cancel", text=sure, yes=cancel, yes_key="F10", parent=self))
 
     def _ask_terminal(self, question: Question) -> None:
         terminal = self._terminal
@@ -182,6 +187,25 @@ class MainWindow(QMainWindow):
         elif self.counter.approval.state is not None and self.dialog is None:
             self._open(ApprovalDialog(self.counter.approval, self.words, parent=self))
 
+    def _draw_day_question(self) -> None:
+        """Ask whether to close the day, with what it gives back."""
+        rights = self.counter.rights
+        if not rights.state.asked or rights.state.view is None or self.dialog is not None:
+            return
+        text = "\n\n".join(self.words.say(each) for each in question(rights.state.view))
+        self._open(
+            ConfirmDialog(
+                self.words,
+                "close_day",
+                text=text,
+                yes=rights.close_day,
+                no=rights.drop,
+                yes_key="F10",
+                icon="clock",
+                parent=self,
+            )
+        )
+
     # ------------------------------------------------------------------ drawing
 
     def translate(self) -> None:
@@ -211,6 +235,7 @@ class MainWindow(QMainWindow):
         self.status_bar.draw()
         self._draw_question()
         self._draw_approval()
+        self._draw_day_question()
         self.drawn.emit()
 
     def _adopt_chain(self) -> None:
@@ -238,9 +263,10 @@ class MainWindow(QMainWindow):
         self._focus()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Close when nothing is under way: a payment or refund being decided is waited for on the screen."""
+        """Close when nothing is under way: what is being decided or given back is waited for on the screen."""
         refund_busy = self.counter.refund.state.busy and self.counter.page is Page.REFUND
-        if (self.counter.tender.state is not None and self.counter.tender.state.busy) or refund_busy:
+        tender_busy = self.counter.tender.state is not None and self.counter.tender.state.busy
+        if tender_busy or refund_busy or self.counter.rights.state.busy:
             self.counter.desk.say(not_done("verdict.wait_before_closing"))
             event.ignore()
             return

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection
 
 from app.domain.ledger import Entry
+from app.domain.ports import Progress, Step, no_progress
 from app.services.parts import Parts
 from app.services.recording import append_coupon_return, append_lease_close
 from app.store import meta, orders, outbox, projections, rights
@@ -70,7 +71,13 @@ class Begun:
 
 
 def begin_epoch(
-    parts: Parts, registry: Registry, *, last: Mark | None = None, gaps: bool = False, beside: Sequence[Entry] = ()
+    parts: Parts,
+    registry: Registry,
+    *,
+    last: Mark | None = None,
+    gaps: bool = False,
+    beside: Sequence[Entry] = (),
+    progress: Progress = no_progress,
 ) -> Begun:
     """Begin a new epoch in this file. The sync must not run meanwhile. Raises Offline, Busy and what the store raises.
 
@@ -84,7 +91,7 @@ def begin_epoch(
         more = [fact for fact in beside if fact.entry_id not in known]
         cut = gaps or (last is not None and last[0] > tail[0])
         with _entering(parts, granted.epoch):
-            return _record(parts, granted, known=known, more=more, cut=cut)
+            return _record(parts, granted, known=known, more=more, cut=cut, progress=progress)
 
 
 def _gather(parts: Parts, beside: Sequence[Entry]) -> tuple[str, Mark, set[str]]:
@@ -110,7 +117,9 @@ def _entering(parts: Parts, epoch: int) -> Iterator[None]:
         raise
 
 
-def _record(parts: Parts, granted: NewEpoch, *, known: set[str], more: Sequence[Entry], cut: bool) -> Begun:
+def _record(
+    parts: Parts, granted: NewEpoch, *, known: set[str], more: Sequence[Entry], cut: bool, progress: Progress
+) -> Begun:
     """Write the new epoch in one transaction: what is carried, what is given back or up, what waits for an answer."""
     ledger, now = parts.database.ledger, parts.now()
     with parts.recording() as tx:
@@ -123,8 +132,9 @@ def _record(parts: Parts, granted: NewEpoch, *, known: set[str], more: Sequence[
         meta.put(tx, acked_seq=0, acked_hash="", seen_seq=0, seen_hash="")
         for each in granted.waiting:
             _wait_again(tx, parts, each)
-        for fact in missing:
+        for number, fact in enumerate(missing, 1):
             ledger.carry(tx, fact, now=now)
+            progress(Step.CARRY, number, len(missing))
         outbox.settle_left(tx, before=granted.epoch)
         if whole:
             _give_back(tx, parts)

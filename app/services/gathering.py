@@ -58,6 +58,16 @@ class Site:
         """Return the chain's settings."""
         return self.published.chain
 
+    @property
+    def today(self) -> str:
+        """Return the date in the store."""
+        return self.now.astimezone(self.published.place.zone).date().isoformat()
+
+    @property
+    def is_closed(self) -> bool:
+        """Tell whether this till's rights went back for the night: it asks for none before tomorrow."""
+        return self.meta.rights_closed_on == self.today
+
 
 def gather_site(conn: Connection, parts: Parts) -> Site | Refusal:
     """Return where and when we are; `needs_online` before the first pull: a till that knows no prices sells nothing."""

@@ -27,6 +27,8 @@ from app.store.rights import LeaseRow
 
 VALUE_EACH, VALUE_TOTAL = 200, 5_000
 """In the currency's major unit: of one member (PROTOCOL 1.2), and of all members together."""
+YOUNG_HOURS = 8
+"""What was drawn in fewer hours is taken for the demand of so many: a first sale is no hourly rate."""
 PRICED_FOR = timedelta(minutes=30)
 """How long an order that was checked out, and for which nothing is kept, is expected to be paid with what it saw."""
 RISK_RESTS = timedelta(minutes=30)
@@ -75,18 +77,24 @@ def _connected(parts: Parts) -> bool:
 
 
 def close_day(parts: Parts) -> DayClosed:
-    """Give every right back that no order holds, and ask for none before tomorrow; see `Till.close_day`."""
+    """Give every right back and send it; see `Till.close_day`."""
+    given = give_all_back(parts)
+    parts.push_soon()
+    return given
+
+
+def give_all_back(parts: Parts) -> DayClosed:
+    """Give every right back that no order holds, and ask for none before tomorrow; sent by the next push."""
     now = parts.now()
     with parts.recording() as tx:
         site = gather_site(tx, parts)
         if not isinstance(site, Refusal):
-            meta.put(tx, rights_closed_on=_today(site))
+            meta.put(tx, rights_closed_on=site.today)
         open_ones = [row for row in rights.live_leases(tx) if row.state == rights.OPEN]
         closed = sum(append_lease_close(tx, parts, row, now=now) for row in open_ones)
         homes = rights.homes(tx)
         returned = sum(append_coupon_return(tx, parts, name, version=version, now=now) for name, version in homes)
         kept = len(open_ones) - closed + rights.held_homes(tx)
-    parts.push_soon()
     return DayClosed(closed=closed, returned=returned, kept=kept)
 
 
@@ -96,7 +104,7 @@ def _bring_home(parts: Parts, keeper: Keeper) -> int:
     rests = keeper.resting_since is not None and timedelta(0) <= now - keeper.resting_since < HOMES_REST
     with parts.database.read() as conn:
         site = gather_site(conn, parts)
-        if isinstance(site, Refusal) or rests or site.meta.cursor == keeper.looked_at or _is_closed(site):
+        if isinstance(site, Refusal) or rests or site.meta.cursor == keeper.looked_at or site.is_closed:
             return 0
         keeper.looked_at = site.meta.cursor
         if not coupons.any_to_bring_home(conn, parts.store_id, instant_ms(site.now)):
@@ -111,14 +119,6 @@ def _bring_home(parts: Parts, keeper: Keeper) -> int:
     return count
 
 
-def _is_closed(site: Site) -> bool:
-    return site.meta.rights_closed_on == _today(site)
-
-
-def _today(site: Site) -> str:
-    return site.now.astimezone(site.published.place.zone).date().isoformat()
-
-
 def _decide(conn: Connection, parts: Parts, book: DemandBook) -> Renewal:
     site = gather_site(conn, parts)
     if isinstance(site, Refusal):
@@ -127,9 +127,13 @@ def _decide(conn: Connection, parts: Parts, book: DemandBook) -> Renewal:
     book.read_on(conn, parts.database.ledger, now)
     wanted = _wanted(conn, parts, site, book=book)
     unit = 10**site.chain.currency.decimals
-    policy = Policy(value_each_minor=VALUE_EACH * unit, value_total_minor=VALUE_TOTAL * unit)
-    hours = max(policy.planned_hours, book.hours)
-    return decide_renewal(wanted, policy, hours=hours, asking=not _is_closed(site), now=now)
+    policy = Policy(
+        value_each_minor=VALUE_EACH * unit,
+        value_total_minor=VALUE_TOTAL * unit,
+        planned_hours=site.chain.offline_hours,
+    )
+    hours = max(YOUNG_HOURS, book.hours)
+    return decide_renewal(wanted, policy, hours=hours, asking=not site.is_closed, now=now)
 
 
 def _decide_risk(conn: Connection, parts: Parts) -> Renewal:
@@ -153,7 +157,7 @@ def _decide_risk(conn: Connection, parts: Parts) -> Renewal:
     waits = any(row.state == rights.REQUESTED for row in live)
     # The copy may be behind what the server has left.
     waits |= account_id in rights.refusals(conn, instant_ms(parts.now() - RISK_RESTS))
-    if waits or _is_closed(site) or available_minor < 1 or limit_minor < 1:
+    if waits or site.is_closed or available_minor < 1 or limit_minor < 1:
         return Renewal(close)
     return Renewal(close, ((account_id, available_minor),))
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from app.domain.best import Best
 from app.domain.ledger import Entry
+from app.domain.ports import Progress, no_progress
 from app.domain.quote import Quote
 from app.domain.refunds import RefundLine
 from app.domain.refusals import Refusal
@@ -17,8 +18,10 @@ from app.services import (
     advising,
     approving,
     cancelling,
+    closing,
     giving,
     leasing,
+    own_rights,
     paying,
     refunding,
     renewing,
@@ -53,6 +56,7 @@ from app.services.checkout import checkout, park
 from app.services.epochs import Begun, Mark, Registry, begin_epoch
 from app.services.parts import Parts
 from app.services.ports import HeadOffice
+from app.services.rights_view import DayEnd, DayStep, RightsView
 from app.store import orders
 from app.store.database import TillDatabase
 from app.store.errors import LedgerDamaged
@@ -61,9 +65,9 @@ from app.store.errors import LedgerDamaged
 class Till:
     """Sell, refund, and say what is what. Every method may be called from any thread.
 
-    Reading (`chain`, `scan`, `quote`, `best`, `usable_coupons`, `member`, `receipt`, `interrupted`, `status`) never
-    waits for the network, nor for an order that waits for it. `checkout`, `pay`, `resolve`, `cancel` and `refund` go
-    one at a time and may wait for server or terminal; `order` may wait for the server.
+    Reading (`chain`, `scan`, `quote`, `best`, `usable_coupons`, `member`, `rights`, `receipt`, `interrupted`, `status`)
+    never waits for the network, nor for an order that waits for it. `checkout`, `pay`, `resolve`, `cancel` and `refund`
+    go one at a time and may wait for server or terminal; `order` and `end_day` may wait for the server.
 
     "No" is a `Refusal`. What cannot be done now raises one of `app.store.errors`: `DiskFull` (the sale was NOT made),
     `LedgerBusy`, `LedgerDamaged` (this till sells nothing any more).
@@ -274,8 +278,25 @@ class Till:
 
         What an order under way holds stays, and goes back behind the next session.
         """
-        with self._ordering():
+        # A renewal that began before it would still ask behind it.
+        with self._renewing, self._ordering():
             return renewing.close_day(self._parts)
+
+    def rights(self) -> RightsView:
+        """Show what this till may do by itself, and what closing the day would give back; the longest lists are cut."""
+        return own_rights.own_rights(self._parts)
+
+    def end_day(self, told: Callable[[DayStep], None]) -> DayEnd | Refusal:
+        """Close the day where there is a line: tell the server all, give every right back, send that; then sell on.
+
+        `needs_online` or `busy`: nothing was given back. Where the line dies behind that, the entries wait and go with
+        the next session. Again: gives back what has come free since. `told` hears of each step, in this thread.
+        """
+        database = self._parts.database
+        if database.damaged:
+            raise LedgerDamaged(database.path, database.damaged)
+        with self._renewing:
+            return closing.end_day(self._parts, told)
 
     def take_home(self, coupon_id: str) -> AtHome | Refusal:
         """Become the one place that may use a coupon, with or without a line; `leased_elsewhere` names the till."""
@@ -323,7 +344,13 @@ class Till:
         return showing.status(self._parts)
 
     def begin_epoch(
-        self, registry: Registry, *, last: Mark | None = None, gaps: bool = False, beside: Sequence[Entry] = ()
+        self,
+        registry: Registry,
+        *,
+        last: Mark | None = None,
+        gaps: bool = False,
+        beside: Sequence[Entry] = (),
+        progress: Progress = no_progress,
     ) -> Begun:
         """Leave a ledger that is not the server's any more, and carry what the server lacks into a new epoch.
 
@@ -332,7 +359,7 @@ class Till:
         database = self._parts.database
         if database.damaged:
             raise LedgerDamaged(database.path, database.damaged)
-        return begin_epoch(self._parts, registry, last=last, gaps=gaps, beside=beside)
+        return begin_epoch(self._parts, registry, last=last, gaps=gaps, beside=beside, progress=progress)
 
     @contextmanager
     def _ordering(self) -> Iterator[None]:

@@ -13,14 +13,21 @@ from app.domain.money import Currency
 from app.store.driver import run
 from app.store.meta import instant
 
+OFFLINE_HOURS = 8
+"""What is provided for where the server does not say it: a server, or the copy, of an older version."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Hold the chain's settings; `cash_step_minor` 0 = cash is not rounded."""
+    """Hold the chain's settings; `cash_step_minor` 0 = cash is not rounded.
+
+    `offline_hours` without a line are provided for.
+    """
 
     currency: Currency
     zone: ZoneInfo
     cash_step_minor: int
+    offline_hours: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,12 @@ def chain(conn: Connection) -> Chain | None:
     if row is None:
         return None
     record = json.loads(row[0])
-    return Chain(Currency.of(record["currency"]), ZoneInfo(record["zone"]), record["cash_step_minor"] or 0)
+    return Chain(
+        Currency.of(record["currency"]),
+        ZoneInfo(record["zone"]),
+        record["cash_step_minor"] or 0,
+        offline_hours=record.get("offline_hours", OFFLINE_HOURS),
+    )
 
 
 def store_zone(conn: Connection, store_id: str) -> ZoneInfo | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from app.domain.ledger import Entry, genesis, original, verifies
+from app.domain.ports import Progress, Step
 from app.store import boot, meta
 from app.store.database import TillDatabase
 from app.store.driver import run_each
@@ -32,6 +33,9 @@ _OPEN_WORK = {
 """What no entry says: rights as the server lent them, and work that was under way. Taken as far as it can be read."""
 MISSES_MAX = 1000
 """Places beyond the last entry that are looked at one by one, where nothing says how far the ledger went."""
+
+SHOWN_EACH = 100
+"""Entries from one look of whoever watches to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,9 @@ def enrolment_of(path: Path) -> str | None:
         return None
 
 
-def salvage(path: Path, *, till_id: str, store_id: str, copy: SecondCopy | None, enrolment: str) -> Salvaged:
+def salvage(
+    path: Path, *, till_id: str, store_id: str, copy: SecondCopy | None, enrolment: str, progress: Progress
+) -> Salvaged:
     """Build the new ledger beside the damaged one. `enrolment` is the id under which its epoch will be asked for.
 
     Reads the file, damaged files of earlier tries, and the second copy. The caller holds the lock of `path`.
@@ -85,6 +91,8 @@ def salvage(path: Path, *, till_id: str, store_id: str, copy: SecondCopy | None,
         there = found.setdefault((each.entry.epoch, each.entry.seq), each).entry
         if there.hash != each.entry.hash:
             beside[each.entry.hash] = each.entry
+        if len(found) % SHOWN_EACH == 0:
+            progress(Step.READ, len(found), 0)
 
     kept = sorted(each for each in path.parent.glob(path.name + ".damaged-*") if not each.name.endswith(_PARTS[1:]))
     for source in (path, *kept):
@@ -92,6 +100,7 @@ def salvage(path: Path, *, till_id: str, store_id: str, copy: SecondCopy | None,
             take(each)
     for each in copy.entries() if copy else ():
         take(each)
+    progress(Step.READ, len(found), len(found))
     epoch = max([mark[0] if mark else 1, *(place[0] for place in found)])
     last_seq = max([mark[1] if mark and mark[0] == epoch else 0, *(seq for at, seq in found if at == epoch)])
     with closing(TillDatabase.open(target, till_id=till_id, store_id=store_id)) as db:

@@ -33,6 +33,12 @@ class ChainIn(Body):
     lock_timeout_s: Annotated[int, Field(ge=10, le=86_400), NUMBER] = 900
 
 
+class OfflineIn(Body):
+    """A till leases 1.5 times what it draws in `hours`: what lies there nobody else can have meanwhile."""
+
+    hours: Annotated[int, Field(ge=1, le=catalog.OFFLINE_HOURS_MAX), NUMBER]
+
+
 class StoreIn(Body):
     """The zone in which the store's hours and weekdays count, None = the chain's."""
 
@@ -114,6 +120,19 @@ def put_chain(*, body: ChainIn, services: ServicesDep, actor: Headquarters) -> J
         actor,
     )
     return reply(problem or ok())
+
+
+@router.get("/chain")
+def get_chain(*, services: ServicesDep, actor: Headquarters) -> JSONResponse:
+    """Show the chain's settings."""
+    return reply(services.read(lambda _, ctx: catalog.chain_settings(ctx), actor))
+
+
+@router.put("/chain/offline-hours")
+def put_offline_hours(*, body: OfflineIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
+    """Say for how many hours without a line tills provide; `PUT /v1/chain` leaves that as it is."""
+    services.write(lambda conn, _: catalog.set_offline_hours(conn, body.hours), actor)
+    return reply(ok(offline_hours=body.hours))
 
 
 def _zone_problem(name: str) -> Refusal | None:

@@ -106,7 +106,7 @@ def post_revoke(*, till_id: PathId, body: AccessIn, services: ServicesDep, actor
 @router.post("/v1/tills/{till_id}/resume")
 def post_resume(*, till_id: PathId, services: ServicesDep, actor: Headquarters) -> JSONResponse:
     """Let a suspended till speak again."""
-    problem = services.write(lambda conn, _ctx: devices.resume(conn, till_id), actor)
+    problem = services.write(lambda conn, ctx: devices.resume(conn, ctx, till_id), actor)
     return reply(problem or ok(till=till_id, access=devices.OPEN), path="till")
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from app.domain.money import MAX_MINOR
 from server.http.answers import reply
 from server.http.security import ATill, Headquarters, ServicesDep
 from server.http.values import Body, Id, Reason
-from server.services import homes, homing, leases, lost_tills
+from server.services import homes, homing, leases, lost_tills, till_list
 
 router = APIRouter(prefix="/v1", tags=["leases"])
 
@@ -78,6 +78,21 @@ def post_home(*, body: HomeIn, services: ServicesDep, actor: ATill) -> JSONRespo
 def post_homes(*, body: HomesIn, services: ServicesDep, actor: ATill) -> JSONResponse:
     """Make the asking till the home of coupons of its store's members, within limits."""
     return reply(services.write(lambda conn, ctx: homing.bring_home(conn, ctx, body.request), actor), status=201)
+
+
+@router.get("/tills")
+def get_tills(
+    *,
+    services: ServicesDep,
+    actor: Headquarters,
+    after: Annotated[Id | None, Query()] = None,
+    limit: Annotated[int, Query(ge=1, le=till_list.PAGE_MAX)] = till_list.PAGE,
+) -> JSONResponse:
+    """List tills by id, from behind `after` on: what each may do, its ledger and clock, what it may spend.
+
+    `next` is the `after` of the next page, null where there is none. `acked` of `announced` entries are here.
+    """
+    return reply(services.read(lambda conn, ctx: till_list.overview(conn, ctx, after=after or "", limit=limit), actor))
 
 
 @router.get("/tills/{till_id}/rights")

@@ -21,6 +21,8 @@ from server.services.context import Context
 from server.services.idempotency import once
 
 CHAIN_KEY = "chain"
+OFFLINE_HOURS_MAX = 168
+"""A week: demand is not counted for longer (`app/services/demand.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,26 @@ def set_chain(
     )
     feed.touch(conn, [(feed_records.CHAIN, CHAIN_KEY)])
     return None
+
+
+def set_offline_hours(conn: Connection, hours: int) -> None:
+    """Let tills provide for so many hours without a line; each hears of it with its next sync."""
+    assert 1 <= hours <= OFFLINE_HOURS_MAX, "the callers bound it"
+    conn.execute(update(schema.chain).values(offline_hours=hours))
+    feed.touch(conn, [(feed_records.CHAIN, CHAIN_KEY)])
+
+
+def chain_settings(ctx: Context) -> Answer:
+    """Show the chain's settings."""
+    chain = ctx.chain
+    step = chain.currency.format(chain.cash_step_minor) if chain.cash_step_minor else None
+    return ok(
+        currency=chain.currency.code,
+        zone=chain.zone.key,
+        cash_rounding=step,
+        lock_timeout_s=round(chain.lock_timeout.total_seconds()),
+        offline_hours=chain.offline_hours,
+    )
 
 
 def _has_amounts(conn: Connection) -> bool:

@@ -25,6 +25,8 @@ class NotProvisioned(Exception):
 class Chain:
     """Hold the chain's settings: `cash_step_minor` 0 = no cash rounding; `zone` dates claims and `valid_days`.
 
+    Tills lease what they are likely to need in `offline_hours` without a line.
+
     `restoring`: the database came back from a backup, and not every till has told again what that lacks.
     """
 
@@ -33,6 +35,7 @@ class Chain:
     cash_step_minor: int
     lock_timeout: timedelta
     incarnation: int
+    offline_hours: int
     restoring: bool = False
 
 
@@ -109,5 +112,6 @@ def load_chain(conn: Connection) -> Chain:
         cash_step_minor=row.cash_step_minor,
         lock_timeout=timedelta(seconds=row.lock_timeout_s),
         incarnation=row.incarnation,
+        offline_hours=row.offline_hours,
         restoring=row.restored_at is not None,
     )

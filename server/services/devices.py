@@ -7,11 +7,13 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, insert, or_, s
 
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
 from server.db.schema import api_key, coupon, device, enrolment_code, shut_till, till
-from server.services import findings
+from server.services import findings, history
 from server.services.context import Actor, Context
 
 _NAME_MAX = 200
 OPEN, SUSPENDED, REVOKED, REPLACED = "OPEN", "SUSPENDED", "REVOKED", "REPLACED"
+SHUTS = {SUSPENDED: "suspend", REVOKED: "revoke"}
+"""What headquarters does, by what the till then is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def replace(conn: Connection, ctx: Context, till_id: str) -> None:
 def shut(conn: Connection, ctx: Context, till_id: str, *, access: str, reason: str) -> Refusal | None:
     """Let a till speak no more, for now (SUSPENDED) or until it enrols anew (REVOKED); None = done.
 
-    What it has sold stays with it: nothing is deleted anywhere.
+    What it has sold stays with it: nothing is deleted anywhere, and its rights stay its own.
     """
     stands = _stands(conn, till_id)
     if isinstance(stands, Refusal):
@@ -67,17 +69,20 @@ def shut(conn: Connection, ctx: Context, till_id: str, *, access: str, reason: s
         return None if access == REVOKED else refuse(RefusalCode.NOT_ALLOWED, reason="till_revoked")
     conn.execute(delete(shut_till).where(shut_till.c.till_id == till_id))
     conn.execute(insert(shut_till).values(till_id=till_id, access=access, reason=reason, since_at=ctx.now))
+    _record(conn, ctx, till_id, event=SHUTS[access], reason=reason)
     return None
 
 
-def resume(conn: Connection, till_id: str) -> Refusal | None:
+def resume(conn: Connection, ctx: Context, till_id: str) -> Refusal | None:
     """Let a suspended till speak again; one that is not suspended stays as it is. None = it may speak."""
     stands = _stands(conn, till_id)
     if isinstance(stands, Refusal):
         return stands
     if stands == REVOKED:
         return refuse(RefusalCode.NOT_ALLOWED, reason="till_revoked")
-    conn.execute(delete(shut_till).where(shut_till.c.till_id == till_id))
+    if stands == SUSPENDED:
+        conn.execute(delete(shut_till).where(shut_till.c.till_id == till_id))
+        _record(conn, ctx, till_id, event="resume")
     return None
 
 
@@ -114,3 +119,9 @@ def _stands(conn: Connection, till_id: str) -> str | Refusal:
     if conn.execute(select(till.c.id).where(till.c.id == till_id)).first() is None:
         return unknown("till", till_id)
     return access_of(conn, till_id)
+
+
+def _record(conn: Connection, ctx: Context, till_id: str, *, event: str, reason: str = "") -> None:
+    by = f"{ctx.actor.scope}:{ctx.actor.key_id}"
+    told = history.Event("till", till_id, event, None, None, reason=reason, till_id=till_id, operator=by)
+    history.record(conn, [told], ctx.now)

@@ -4,7 +4,7 @@ That is what it would cost to take them back from a till that has spent them alr
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,25 @@ IN_MONEY = (accounts.VALUE, accounts.BUDGET, accounts.RISK)
 
 
 @dataclass(frozen=True, slots=True)
+class Sums:
+    """Hold what is left at a till by kind of account, and how many `coupons` are at home there."""
+
+    left: Mapping[str, int]
+    coupons: int
+
+    @property
+    def money_minor(self) -> int:
+        """Sum up what is left of stored value, budgets, and the risk budget."""
+        return sum(self.left.get(kind, 0) for kind in IN_MONEY)
+
+    @property
+    def pieces(self) -> dict[str, int]:
+        """Count coupons that may still be given out (`stock`), card `uses`, and `coupons` that may be used."""
+        counted = {kind: self.left.get(kind, 0) for kind in (accounts.STOCK, accounts.USES)}
+        return {**counted, "coupons": self.coupons}
+
+
+@dataclass(frozen=True, slots=True)
 class Exposure:
     """Hold the rows of a till's open leases and of the coupons at home there, by id."""
 
@@ -30,18 +49,22 @@ class Exposure:
         return bool(self.lent or self.at_home)
 
     @property
+    def sums(self) -> Sums:
+        """Add it up."""
+        left: dict[str, int] = {}
+        for row in self.lent:
+            left[_kind(row)] = left.get(_kind(row), 0) + row.qty - row.used
+        return Sums(left, len(self.at_home))
+
+    @property
     def money_minor(self) -> int:
-        """Sum up what is left of stored value, budgets, and the risk budget."""
-        return sum(row.qty - row.used for row in self.lent if _kind(row) in IN_MONEY)
+        """Sum up what it is worth in money."""
+        return self.sums.money_minor
 
     @property
     def pieces(self) -> dict[str, int]:
-        """Count coupons that may still be given out (`stock`), card `uses`, and `coupons` that may be used."""
-        counted = {accounts.STOCK: 0, accounts.USES: 0}
-        for row in self.lent:
-            if _kind(row) in counted:
-                counted[_kind(row)] += row.qty - row.used
-        return {**counted, "coupons": len(self.at_home)}
+        """Count what is no money."""
+        return self.sums.pieces
 
     @property
     def token(self) -> str:

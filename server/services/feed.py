@@ -74,8 +74,9 @@ def page(conn: Connection, cursor: int, limit: int, *, till_id: str | None = Non
         if row.kind == STAFF and record is not None and record["store"] not in (None, store_id):
             record = None
         records.append(FeedRecord(seq=row.seq, kind=row.kind, key=row.key, record=record))
-    after = shown[-1].seq if shown else cursor
-    return PullAnswer(records=records, next=after, more=len(rows) > limit, since=cursor)
+    after, more = shown[-1].seq if shown else cursor, len(rows) > limit
+    end = head(conn) if more else after
+    return PullAnswer(records=records, next=after, more=more, since=cursor, head=end)
 
 
 def _store_of(conn: Connection, till_id: str | None) -> str | None:

@@ -64,6 +64,7 @@ def _chain(conn: Connection, keys: Sequence[str]) -> Records:
         "zone": chain.zone.key,
         "cash_step_minor": chain.cash_step_minor,
         "lock_timeout_s": round(chain.lock_timeout.total_seconds()),
+        "offline_hours": chain.offline_hours,
     }
     return dict.fromkeys(keys, record)
 

@@ -26,7 +26,10 @@ HEARD = "lost_till_heard"
 
 
 def rights_of_till(conn: Connection, ctx: Context, till_id: str) -> Answer:
-    """Show a till's open leases, with what is left of each, the coupons at home there, and since when it is lost."""
+    """Show a till's open leases, with what is left of each, the coupons at home there, and since when it is lost.
+
+    `acked` of `announced` entries of its ledger are here.
+    """
     row = _find(conn, till_id)
     return refused(row) if isinstance(row, Refusal) else _shown(ctx, row, exposure.of_till(conn, till_id))
 
@@ -112,7 +115,8 @@ def _changed(found: Exposure, row: Row[Any], *, confirmed: str | None, event: st
 
 def _shown(ctx: Context, row: Row[Any], found: Exposure) -> Answer:
     lost_at = None if row.lost_at is None else row.lost_at.isoformat()
-    return ok(till=row.id, lost_at=lost_at, **found.to_json(ctx.chain.currency))
+    ledger = {"acked": row.acked_seq, "announced": max(row.tail_seq, row.acked_seq)}
+    return ok(till=row.id, store=row.store_id, lost_at=lost_at, **ledger, **found.to_json(ctx.chain.currency))
 
 
 def _record(conn: Connection, ctx: Context, till_id: str, *, event: str, reason: str) -> None:

@@ -20,6 +20,8 @@ from server.simulation.stage import Part
 from server.simulation.truth import hold
 
 REBOOT_MS = (5_000, 120_000)
+TRIED_AGAIN_MS = (600_000, 2_400_000)
+"""After which somebody tries again to recover a till whose server did not answer: each try makes a whole ledger."""
 ALL = 1_000_000
 _LEASED = "SELECT DISTINCT account_id FROM lease WHERE till_id = ? AND state = 'OPEN' ORDER BY 1"
 _HELD = "SELECT id, attempt FROM orders WHERE state = 'HELD'"
@@ -62,7 +64,7 @@ class OnDuty(Cashiers):
                 part.line.break_before(part.database.ledger.tail(conn)[0])
 
     def _reboot(self, part: TillMachine) -> None:
-        self.wake_later(part, part.line.rng.randint(*REBOOT_MS))
+        self.wake_later(part, part.line.rng.randint(*(TRIED_AGAIN_MS if part.is_damaged else REBOOT_MS)))
 
     def wake_later(self, part: TillMachine, delay_ms: int) -> None:
         """Start a till again some time later."""

@@ -265,7 +265,7 @@ class TillMachine:
         self.app_client = ServerClient(ADDRESS, app_key, transport=line, monotonic=timeline.seconds)
         self.deaths = 0
         self.on = True
-        self._is_damaged = False
+        self.is_damaged = False
         self.recovered: Callable[[Begun], None] = lambda _begun: None
         """Is told of a ledger that was damaged, and goes on in a new epoch."""
         self.database: TillDatabase
@@ -325,10 +325,10 @@ class TillMachine:
         """Start on what the disk holds; a ledger that was damaged is recovered first, as far as the server answers."""
         self.stop()
         self.disk.restore()
-        if self._is_damaged:
+        if self.is_damaged:
             who = (self.id, self.store_id)
             begun = recover(self.disk.path, self._opened, who=who, copy=None, new_id=self._ids.new())
-            self._is_damaged = False
+            self.is_damaged = False
             if begun is not None:
                 self.recovered(begun)
         self.till = self._start()
@@ -348,7 +348,7 @@ class TillMachine:
         self.stop()
         self.disk.restore()
         self.disk.flip(rng)
-        self._key, self._is_damaged, self.must_rejoin = token, True, False
+        self._key, self.is_damaged, self.must_rejoin = token, True, False
 
     def put_back(self, image: Path) -> None:
         """Start on an older image of the disk."""
@@ -362,8 +362,8 @@ class TillMachine:
         self.stop()
         if fresh:
             self.disk.replace(self._blank)
-            self._is_damaged = False
-        self._key, self.must_rejoin = token, not self._is_damaged
+            self.is_damaged = False
+        self._key, self.must_rejoin = token, not self.is_damaged
         self.start()
 
     def rejoin(self) -> Begun | None:

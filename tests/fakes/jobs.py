@@ -47,9 +47,10 @@ class Now:
         try:
             result = job()
         except Exception as error:  # as the real door does: an exception is a result too
-            (failed or self.report)(error)
+            told = error
+            self.post(lambda: (failed or self.report)(told))
         else:
-            done(result)
+            self.post(lambda: done(result))  # behind what the job itself has posted
 
 
 class Later(Now):

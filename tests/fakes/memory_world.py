@@ -87,10 +87,10 @@ class World:
         self.publish_chain()
         self._publish("store", "s1", {"id": "s1", "zone": "Asia/Shanghai"})
 
-    def publish_chain(self, *, cash_step_minor: int = 0) -> None:
+    def publish_chain(self, *, cash_step_minor: int = 0, **keys: Any) -> None:
         self.cash_step_minor = cash_step_minor
         record = {"currency": "CNY", "zone": "Asia/Shanghai", "cash_step_minor": cash_step_minor, "lock_timeout_s": 900}
-        self._publish("chain", "chain", record)
+        self._publish("chain", "chain", {**record, **keys})
 
     def product(self, sku: str, price_minor: int, **keys: Any) -> None:
         record = {

@@ -146,7 +146,9 @@ class FakeServer(httpx.BaseTransport):
         newer = sorted((r for r in self.feed.values() if r.seq > pull.cursor), key=lambda record: record.seq)
         page = newer[: pull.limit]
         after = page[-1].seq if page else pull.cursor
-        return _json(PullAnswer(records=page, next=after, more=len(newer) > len(page), since=pull.cursor))
+        head = newer[-1].seq if newer else after
+        more = len(newer) > len(page)
+        return _json(PullAnswer(records=page, next=after, more=more, since=pull.cursor, head=head))
 
     def _sanity(self, body: Any) -> httpx.Response:
         Sanity.model_validate(body)

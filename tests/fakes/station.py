@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from app.domain.ports import Progress, no_progress
 from app.domain.refusals import Refusal
 from app.services.api import OpenOrder, PaidOrder
 from app.services.epochs import Begun
@@ -128,11 +129,11 @@ class Station:
         self.close()
         self.open()
 
-    def rejoin(self) -> Begun | None:
+    def rejoin(self, progress: Progress = no_progress) -> Begun | None:
         """Come with a new pass, and begin a new epoch where that is needed."""
         self.close()
         self.join()
-        return rejoin(self.till, self.engine, self.client)
+        return rejoin(self.till, self.engine, self.client, progress=progress)
 
     def keep_a_copy(self, name: str = "copy") -> Path:
         """Copy everything that is on the till's disk, as an image of it would."""

@@ -42,6 +42,7 @@ from app.services.api import (
 from app.services.ports import NoAnswer, Paid, PaymentAnswer, PaymentPort
 from tests.fakes.clock import SetClock
 from tests.fakes.manager import Manager
+from tests.fakes.rights import OwnRights
 from tests.fakes.stock import Card, Member, Product
 from tests.fakes.terminal import FakeTerminal
 
@@ -65,7 +66,7 @@ class _Order:
     shown: bool = False
 
 
-class FakeTill(Manager):
+class FakeTill(Manager, OwnRights):
     """Sells from dictionaries; `block` is waited for inside checkout and refund (a slow head office)."""
 
     def __init__(
@@ -99,6 +100,7 @@ class FakeTill(Manager):
         self.refuse_checkout: Refusal | None = None
         self.block: Callable[[], object] = lambda: None
         Manager.__init__(self)
+        OwnRights.__init__(self)
         self._ids = 0
         self._lock = threading.Lock()
 

@@ -47,10 +47,17 @@ class Driver:
         return handle
 
     def key(self, key: Key) -> None:
-        """Press a key by hand: no sooner behind a scan than its line end, and on a screen that stands still."""
+        """Press a key by hand: no sooner behind a scan than its line end, on a screen that stands still and listens.
+
+        The window system tells a dialog a moment after it is shown that it is in front; its keys do nothing before.
+        """
         busy = self.window.scanner._pause, self.window._draw_soon
-        self.qtbot.waitUntil(lambda: not any(timer.isActive() for timer in busy), timeout=PATIENCE_MS)
+        self.until(lambda: not any(timer.isActive() for timer in busy))
+        self.until(self._listens)
         QTest.keyClick(self.handle(), key)
+
+    def _listens(self) -> bool:
+        return (self.window.dialog or self.window).isActiveWindow()
 
     def type(self, text: str) -> None:
         """Type by hand: each key is let go of before the next is expected."""

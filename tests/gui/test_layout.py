@@ -9,10 +9,12 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QWidget
 
 from app.services.api import Approver, Interrupted, InterruptedKind, TillStatus
+from tests.fakes.rights import many_rights
 from tests.fakes.till import NOW
 from tests.gui.conftest import PATIENCE_MS, Driver
 from ui import theme
 from ui.counter.approval_dialog import ApprovalDialog
+from ui.counter.confirm_dialog import ConfirmDialog
 from ui.counter.counter_presenter import Page
 from ui.widgets import TOUCH_PX
 from ui.words import Language
@@ -93,6 +95,27 @@ def test_every_page_fits(driver: Driver, size: tuple[int, int], language: Langua
     driver.counter.open_interrupted()
     driver.until(lambda: driver.counter.page is Page.INTERRUPTED and bool(driver.counter.interrupted.state.items))
     lay_out(driver, size, language)
+    check(driver)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("language", Language)
+def test_the_rights_and_the_question_before_the_days_end_fit(
+    driver: Driver, size: tuple[int, int], language: Language
+) -> None:
+    driver.till.view_of_rights = many_rights(NOW)
+    lay_out(driver, size, language)
+    driver.key(Key.Key_F1)
+    driver.until_page(Page.RIGHTS)
+    driver.until(lambda: driver.counter.rights.state.view is not None)
+    lay_out(driver, size, language)
+    check(driver)
+
+    driver.key(Key.Key_F12)
+    dialog = driver.dialog(ConfirmDialog)
+    driver.qtbot.wait(20)
+
+    assert dialog.text.height() >= dialog.text.heightForWidth(dialog.text.width()), "the question is cut"
     check(driver)
 
 

@@ -15,7 +15,7 @@ from cli.screen import no_screen_needed
 from ui.demo.run import WINDOW_PX
 
 ROOT = Path(__file__).parents[2]
-SCENES = 10
+SCENES = 11
 SCREENS = {
     "desk-empty",
     "desk-best",
@@ -30,6 +30,9 @@ SCREENS = {
     "refund",
     "refund-done",
     "interrupted",
+    "rights",
+    "close-day",
+    "day-closed",
 }
 
 

@@ -15,6 +15,7 @@ from ui.counter.approval_presenter import ApprovalPresenter
 from ui.counter.desk_presenter import DeskPresenter
 from ui.counter.interrupted_presenter import InterruptedPresenter
 from ui.counter.refund_presenter import RefundPresenter
+from ui.counter.rights_presenter import RightsPresenter
 from ui.counter.tender_presenter import TenderPresenter
 from ui.jobs import Jobs
 from ui.status_presenter import StatusPresenter
@@ -35,6 +36,7 @@ class Page(StrEnum):
     RECEIPT = "receipt"
     REFUND = "refund"
     INTERRUPTED = "interrupted"
+    RIGHTS = "rights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,13 @@ class CounterPresenter:
         self.tender = TenderPresenter(till, jobs, chain=lambda: self.chain, changed=changed, paid=self._paid)
         self.refund = RefundPresenter(till, jobs, chain=lambda: self.chain, changed=changed)
         self.interrupted = InterruptedPresenter(till, jobs, changed=changed, show=self._show_again)
+        self.rights = RightsPresenter(
+            till,
+            jobs,
+            online=lambda: self.status.online,
+            basket_waits=lambda: bool(self.desk.state.basket.items),
+            changed=changed,
+        )
 
     @property
     def operator(self) -> str:
@@ -103,6 +112,9 @@ class CounterPresenter:
                 self.desk.say(not_done("verdict.answer_first"))
         elif self.page is Page.TENDER and self.tender.state is not None and not self.tender.state.busy:
             self.back()
+            self.desk.scan(text)
+        elif self.page is Page.RIGHTS and not self.rights.state.busy:
+            self.back()  # a customer has come
             self.desk.scan(text)
 
     @property
@@ -154,6 +166,10 @@ class CounterPresenter:
             self.done()
         elif self.page is Page.INTERRUPTED and not self.interrupted.state.busy:
             self._go(Page.DESK)
+        elif self.page is Page.RIGHTS and self.rights.leave():
+            self._go(Page.DESK)
+            if self.desk.state.basket.items:
+                self.desk.reprice()
 
     def open_refund(self) -> None:
         """Go to the refunds; a basket on the desk waits."""
@@ -163,9 +179,15 @@ class CounterPresenter:
 
     def open_interrupted(self) -> None:
         """Go to what is half done."""
-        if self.page is Page.DESK:
+        if self.page is Page.DESK or (self.page is Page.RIGHTS and self.rights.leave()):
             self.interrupted.load()
             self._go(Page.INTERRUPTED)
+
+    def open_rights(self) -> None:
+        """Go to what this till may do by itself; a basket on the desk waits."""
+        if self.page is Page.DESK and self.desk.state.asked is None and not self.damaged:
+            self.rights.begin()
+            self._go(Page.RIGHTS)
 
     def cancel_order(self) -> None:
         """Clear the desk: nothing was held, so nothing has to be given back."""
@@ -244,6 +266,8 @@ class CounterPresenter:
     def _status_changed(self) -> None:
         if self.chain == NOT_SYNCED:
             self._read_chain()
+        if self.page is Page.RIGHTS:
+            self.rights.look_again(self.status.status)
         self._changed()
 
     def _changed(self) -> None:

@@ -78,6 +78,7 @@ class DeskView(QWidget):
         self.unfinished = KeyButton(self._words, "desk.unfinished", counter.open_interrupted, icon="warning", key="F11")
         self.refund = KeyButton(self._words, "desk.refund", counter.open_refund, icon="refund", key="F7")
         for button in (
+            KeyButton(self._words, "desk.rights", counter.open_rights, icon="till", key="F1"),
             KeyButton(self._words, "desk.best", counter.desk.best, icon="best", key="F2"),
             self.refund,
             KeyButton(self._words, "desk.last_receipt", counter.show_last, icon="receipt", key="F8"),

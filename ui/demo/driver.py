@@ -116,6 +116,8 @@ class Driver:
         counter = self.window.counter
         if counter.page is Page.TENDER:
             return counter.tender.state.verdict if counter.tender.state else None
+        if counter.page is Page.RIGHTS:
+            return counter.rights.state.verdict
         return counter.refund.state.verdict if counter.page is Page.REFUND else counter.desk.state.verdict
 
     def says(self, words: Words | None = None) -> str:

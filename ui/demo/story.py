@@ -27,6 +27,7 @@ def play(stage: Stage) -> None:
     come_back(stage, offline)
     take_back(stage, mixed)
     die_and_start_again(stage)
+    close_the_day(stage)
 
 
 def begin(stage: Stage) -> None:
@@ -338,6 +339,43 @@ def die_and_start_again(stage: Stage) -> None:
     stage.till.wake()
     driver.wait("the sale at the server", lambda: stage.office.order_state(order_id) == "PAID")
     stage.check("and the sale is at the server, once", stage.office.payments(order_id) == 1)
+
+
+def close_the_day(stage: Stage) -> None:
+    """Look at what the till may do by itself, and give it back for the night."""
+    stage.scene("10. The day is closed: the till gives its rights back to head office")
+    driver, rights = stage.driver, stage.driver.window.counter.rights
+    driver.press(Qt.Key.Key_Escape)
+    driver.wait_for_page(Page.DESK)
+    driver.wait("the line", lambda: driver.window.counter.status.online)
+    driver.press(Qt.Key.Key_F1)
+    driver.wait_for_page(Page.RIGHTS)
+    driver.wait("the rights", lambda: rights.state.view is not None)
+    driver.shoot("rights")
+    for _ in range(2):
+        ask_to_close_the_day(stage)
+        driver.shoot("close-day")
+        driver.press(Qt.Key.Key_Escape)
+        driver.wait("the page", lambda: driver.window.dialog is None)
+        driver.switch_language()
+    ask_to_close_the_day(stage)
+    driver.press(Qt.Key.Key_F10)
+    driver.wait("the end of the day", lambda: rights.state.end is not None and not rights.state.end.waiting_count)
+    driver.wait("what is left", lambda: rights.state.view is not None and rights.state.view.day_closed)
+    stage.saw(stage.says())
+    driver.shoot("day-closed")
+    view, end = rights.state.view, rights.state.end
+    assert view is not None and end is not None
+    stage.check(
+        f"leases {end.closed} and coupons {end.returned} went back, nothing is left here",
+        (view.free_leases, view.free_coupons, view.kept) == (0, 0, 0) and end.closed + end.returned > 0,
+    )
+
+
+def ask_to_close_the_day(stage: Stage) -> None:
+    """Ask for the day to be closed, which is asked back."""
+    stage.driver.press(Qt.Key.Key_F12)
+    stage.driver.wait("the question whether to close the day", lambda: stage.driver.window.dialog is not None)
 
 
 def is_refused(stage: Stage, code: str = "") -> bool:

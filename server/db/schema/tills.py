@@ -23,6 +23,7 @@ chain = Table(
     Column("cash_step_minor", BigInteger, nullable=False),  # 0 = no cash rounding
     Column("lock_timeout_s", Integer, nullable=False),
     Column("incarnation", Integer, nullable=False),  # another after each restore from a backup (PROTOCOL 3.9)
+    Column("offline_hours", Integer, nullable=False, server_default="8"),  # tills lease for so long without a line
     Column("restored_at", Instant),  # set until every till has told again what the backup lacks
     CheckConstraint("id = 1", name="one_chain"),
 )

@@ -63,6 +63,15 @@ def test_behind_a_sale_the_till_leases_what_it_would_have_needed(regular: Shop) 
     spend(regular, "o1", 2_000)
 
 
+@pytest.mark.parametrize(("hours", "asked"), [(4, 3_000), (8, 4_500), (24, 13_500)])
+def test_it_leases_for_the_hours_that_headquarters_says(regular: Shop, hours: int, asked: int) -> None:
+    regular.server.publish_chain(offline_hours=hours)
+
+    renew(regular)
+
+    assert [row.asked for row in leases(regular)] == [asked]
+
+
 def test_a_till_that_has_what_it_needs_asks_for_nothing(regular: Shop) -> None:
     renew(regular)
 

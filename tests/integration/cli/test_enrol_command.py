@@ -21,11 +21,11 @@ from cli.server_process import ServerProcess
 from cli.settings import server_settings
 from cli.till_command import join_chain
 from cli.till_folder import TILL_FILE, find_pass
-from sync.client import ServerClient
+from sync.client import ServerClient, TillShut
 from sync.identity import identity_of
 from sync.trust import pinned
 from tests.integration.cli.command import Ended, pawtill_here
-from ui.running_till import open_running_till
+from ui.running_till import RunningTill, open_running_till
 
 
 @pytest.fixture(autouse=True)
@@ -164,9 +164,13 @@ def _furnish(server: tuple[Path, str]) -> None:
 def _sell(folder: Path, order_id: str) -> None:
     with open_running_till(folder / TILL_FILE, find_pass(folder), payments=NoTerminal()) as running:
         running.engine.run_once()
-        assert isinstance(running.till.checkout(order_id, BasketRequest(lines=(BasketLine("FOOD", 1000),))), OpenOrder)
-        assert isinstance(running.till.pay(order_id), PaidOrder)
+        _pay(running, order_id)
         running.engine.run_once()
+
+
+def _pay(running: RunningTill, order_id: str) -> None:
+    assert isinstance(running.till.checkout(order_id, BasketRequest(lines=(BasketLine("FOOD", 1000),))), OpenOrder)
+    assert isinstance(running.till.pay(order_id), PaidOrder)
 
 
 def test_a_till_whose_disk_was_set_back_goes_on_behind_a_new_enrolment(
@@ -185,6 +189,29 @@ def test_a_till_whose_disk_was_set_back_goes_on_behind_a_new_enrolment(
 
     assert (ended.code, "Epoch 2" in ended.said) == (Exit.OK, True), ended.complained
     _sell(till, "o3")
+
+
+def test_what_a_revoked_till_sold_comes_in_when_its_folder_enrols_anew(
+    server: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder, url = server
+    _furnish(server)
+    _enrol(server, tmp_path, "R7", _code(server, "R7"))
+    _sell(tmp_path, "o7")
+    where = ("--data-dir", folder, "--url", url)
+    revoked = pawtill_here("revoke", "R7", "--reason", "sold", "--confirm", "R7", *where, PAWTILL_TLS="on")
+    with pytest.raises(TillShut, match="till_revoked"):
+        _sell(tmp_path, "o8")
+    with open_running_till(tmp_path / TILL_FILE, find_pass(tmp_path), payments=NoTerminal()) as running:
+        _pay(running, "o8")
+
+    enrolled = _enrol(server, tmp_path, "R7", _code(server, "R7"))
+    _sell(tmp_path, "o9")
+
+    assert (revoked.code, enrolled.code) == (Exit.OK, Exit.OK), revoked.complained + enrolled.complained
+    with own_line(server_settings(data_dir=folder), url) as headquarters:
+        sold = [headquarters.get(f"/v1/orders/{name}") for name in ("o7", "o8", "o9")]
+    assert [each["state"] for each in sold if isinstance(each, dict)] == ["PAID"] * 3
 
 
 def test_a_damaged_ledger_is_recovered_behind_a_new_enrolment(server: tuple[Path, str], tmp_path: Path) -> None:

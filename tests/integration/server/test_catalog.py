@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from server.services import feed
 from tests.fakes.headquarters import Headquarters
 
 CHAIN = {"currency": "CNY", "zone": "Asia/Shanghai", "cash_rounding": "0.10", "lock_timeout_s": 900}
@@ -15,8 +16,8 @@ def _product(sku: str, **keys: Any) -> dict[str, Any]:
     return {"sku": sku, "price": "1.00", **keys}
 
 
-def _feed(headquarters: Headquarters, kind: str) -> dict[str, Any]:
-    body = {"proto": 1, "till": "t1", "cursor": 0, "limit": 1000}
+def _feed(headquarters: Headquarters, kind: str, *, since: int = 0) -> dict[str, Any]:
+    body = {"proto": 1, "till": "t1", "cursor": since, "limit": 1000}
     answer = headquarters.call("POST", "/v1/sync/pull", body, key=headquarters.new_key("till"), status=200)
     return {each["key"]: each["record"] for each in answer["records"] if each["kind"] == kind}
 
@@ -29,7 +30,27 @@ def test_the_chains_settings_reach_the_tills(headquarters: Headquarters) -> None
         "zone": "Asia/Shanghai",
         "cash_step_minor": 10,
         "lock_timeout_s": 900,
+        "offline_hours": 8,
     }
+
+
+def test_the_hours_without_a_line_reach_the_tills_and_stay_when_other_settings_change(
+    headquarters: Headquarters,
+) -> None:
+    known = headquarters.services.read(lambda conn, _: feed.head(conn))
+    headquarters.call("PUT", "/v1/chain/offline-hours", {"hours": 168}, status=200)
+    heard = _feed(headquarters, "chain", since=known)["chain"]["offline_hours"]
+    headquarters.call("PUT", "/v1/chain", CHAIN, status=200)
+
+    told = headquarters.call("GET", "/v1/chain", status=200)
+
+    assert heard == _feed(headquarters, "chain")["chain"]["offline_hours"] == 168
+    assert told == {"outcome": "ok", **CHAIN, "offline_hours": 168}
+
+
+@pytest.mark.parametrize("hours", [0, 169, "8", 1.5, True])
+def test_hours_that_make_no_sense_are_refused(headquarters: Headquarters, hours: Any) -> None:
+    headquarters.call("PUT", "/v1/chain/offline-hours", {"hours": hours}, status=422)
 
 
 @pytest.mark.parametrize(

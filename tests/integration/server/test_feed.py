@@ -42,6 +42,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(headquarters: Headquarter
     assert [[each.key for each in page.records] for page in (first, second, third)] == [["a", "b"], ["c"], []]
     assert [page.more for page in (first, second, third)] == [True, False, False]
     assert third.next == second.next == _head(headquarters)
+    assert {page.head for page in (first, second, third)} == {_head(headquarters)}
 
 
 def test_a_page_that_ends_exactly_at_the_head_has_no_more(headquarters: Headquarters) -> None:

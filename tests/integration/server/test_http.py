@@ -22,6 +22,9 @@ ENROLMENT = "/v1/enrolments"  # by a one-time code: who enrols has no key yet
 OPEN = {ENROLMENT, "/openapi.json", "/docs", "/health", "/ready", "/metrics"}
 SCOPES: dict[str, set[str]] = {
     "PUT /v1/chain": {HEADQUARTERS},
+    "GET /v1/chain": {HEADQUARTERS},
+    "PUT /v1/chain/offline-hours": {HEADQUARTERS},
+    "GET /v1/tills": {HEADQUARTERS},
     "PUT /v1/stores/{store_id}": {HEADQUARTERS},
     "PUT /v1/tills/{till_id}": {HEADQUARTERS},
     "POST /v1/products": {HEADQUARTERS},

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from app.domain.ports import Step
 from app.domain.refusals import Refusal, RefusalCode
 from app.domain.tenders import Tender, TenderType
 from app.services.api import OpenOrder, PaidOrder, PaymentPending
@@ -64,6 +65,22 @@ def rolled_back(station: Station, *, announced: bool) -> None:
     station.line.offline = True
     station.sell("p2", "B")
     station.line.offline = False
+
+
+def test_who_watches_sees_what_is_compared_and_carried_over(chain: Chain, station: Station) -> None:
+    rolled_back(station, announced=True)
+    station.line.offline = True
+    station.sell("p3", "B")
+    station.line.offline = False
+    seen: list[tuple[Step, int, int]] = []
+
+    station.rejoin(lambda *told: seen.append(told))
+
+    assert [told for told in seen if told[0] is not Step.FETCH] == [
+        (Step.COMPARE, 3, 3),
+        (Step.CARRY, 1, 2),
+        (Step.CARRY, 2, 2),
+    ]
 
 
 def test_a_restored_disk_goes_on_in_a_new_epoch_with_all_that_it_has(chain: Chain, station: Station) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from app.domain.ports import Progress, Step, no_progress
 from app.services.api import GivenCoupon
 from app.services.epochs import Begun
 from app.services.ports import Offline
@@ -51,15 +52,15 @@ def station(chain: Chain) -> Station:
     return made
 
 
-def mend(station: Station, copy: SecondCopy | None) -> Begun | None:
+def mend(station: Station, copy: SecondCopy | None, progress: Progress = no_progress) -> Begun | None:
     """Do what `pawtill recover` does."""
     station.close()
     made = station.chain.hq.call("PUT", "/v1/tills/t1", {"store": "s1"}, status=200)
     station.key = made["key"]
-    return go_on(station, copy)
+    return go_on(station, copy, progress)
 
 
-def go_on(station: Station, copy: SecondCopy | None) -> Begun | None:
+def go_on(station: Station, copy: SecondCopy | None, progress: Progress = no_progress) -> Begun | None:
     path = station.path
 
     @contextmanager
@@ -72,7 +73,8 @@ def go_on(station: Station, copy: SecondCopy | None) -> Begun | None:
             station.close()
             station.path = path
 
-    begun = recover(path, opened, who=("t1", "s1"), copy=copy, new_id=station.ids.new())
+    new_id = station.ids.new()
+    begun = recover(path, opened, who=("t1", "s1"), copy=copy, new_id=new_id, progress=progress)
     station.open()
     return begun
 
@@ -109,6 +111,23 @@ def test_an_entry_that_flipped_is_lost_and_found_and_all_others_are_saved(chain:
     assert states(chain, *ALL) == ["PAID"] * 4 + ["unknown_code", "PAID"]
     assert findings(chain.hq)["tail_lost"] == 1
     assert violations(chain.hq) == []
+
+
+def test_who_watches_sees_each_step_to_its_end(
+    chain: Chain, station: Station, copy: SecondCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "SHOWN_EACH", 2)
+    copy.catch_up(station.till.database)
+    flip_a_sale(station, b'"order":"o5"')
+    seen: list[tuple[Step, int, int]] = []
+
+    mend(station, copy, lambda *told: seen.append(told))
+
+    assert list(dict.fromkeys(step for step, _, _ in seen)) == [*Step]
+    ends = {step: (done, total) for step, done, total in seen}
+    assert ends[Step.READ] == ends[Step.COMPARE] == (6, 6) and ends[Step.CARRY] == (3, 3)
+    assert all(done == total for done, total in ends.values())
+    assert {told for told in seen if told[0] is Step.READ} >= {(Step.READ, 2, 0), (Step.READ, 4, 0)}
 
 
 def test_a_coupon_whose_use_may_be_lost_is_at_home_nowhere(chain: Chain, station: Station) -> None:

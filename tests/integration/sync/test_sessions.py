@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from app.domain.ledger import Entry
+from app.domain.ports import Step
 from app.services.ports import Busy, Offline
 from sync.client import KeyRefused, Misunderstood, ProtocolRefused, TooLarge
 from sync.engine import SyncReport, SyncStatus
@@ -289,6 +290,21 @@ def test_more_records_than_a_page_come_page_by_page(rig: Rig) -> None:
     report = rig.engine.run_once()
 
     assert (report.pulled, len(rig.server.messages(PULL_PATH))) == (1002, 3)
+
+
+def test_who_watches_sees_each_page_and_each_batch_up_to_the_end_and_no_later_session(rig: Rig) -> None:
+    for number in range(1001):
+        rig.server.publish("store", f"x{number}", {"id": f"x{number}", "zone": "Asia/Shanghai"})
+    rig.sell(201)
+    seen: list[tuple[Step, int, int]] = []
+
+    with rig.engine.watched(lambda *told: seen.append(told)):
+        rig.engine.run_once()
+    rig.sell()
+    rig.engine.run_once()
+
+    assert seen[:2] == [(Step.SEND, 200, 201), (Step.SEND, 201, 201)]
+    assert seen[2:] == [(Step.FETCH, 500, 1002), (Step.FETCH, 1000, 1002), (Step.FETCH, 1002, 1002)]
 
 
 # ------------------------------------------------------------------ the line's state

@@ -365,3 +365,67 @@ def test_a_line_that_comes_back_prices_the_basket_anew() -> None:
 
     assert away is not None and away.payable_minor == 29900
     assert counter.desk.state.quote is not None and counter.desk.state.quote.payable_minor == 24900
+
+
+# ------------------------------------------------------------------ this till's own rights
+
+
+def test_a_scan_on_the_page_of_rights_leads_back_to_the_desk() -> None:
+    counter = counter_of()
+    counter.open_rights()
+    page = counter.page
+
+    counter.scan("FOOD")
+
+    assert (page, counter.page) == (Page.RIGHTS, Page.DESK)
+    assert [item.sku for item in counter.desk.state.basket.items] == ["FOOD"]
+
+
+def test_a_scan_while_the_day_is_closed_changes_nothing() -> None:
+    jobs = Later()
+    counter = counter_of(jobs=jobs)
+    counter.open_rights()
+    counter.rights.ask()
+    counter.rights.close_day()
+
+    counter.scan("FOOD")
+    counter.back()
+    counter.open_interrupted()
+    page = counter.page
+    jobs.release()
+    counter.back()
+
+    assert (page, counter.page) == (Page.RIGHTS, Page.DESK) and not counter.desk.state.basket.items
+
+
+def test_what_is_unfinished_is_reached_from_the_page_of_rights() -> None:
+    counter = counter_of()
+    counter.open_rights()
+
+    counter.open_interrupted()
+
+    assert counter.page is Page.INTERRUPTED
+
+
+def test_the_day_is_not_closed_with_a_customer_at_the_desk() -> None:
+    till = pet_shop()
+    counter = counter_of(till)
+    counter.scan("FOOD")
+    counter.open_rights()
+
+    counter.rights.ask()
+    said = counter.rights.state.verdict
+    counter.back()
+
+    assert said is not None and isinstance(said.message, Text) and said.message.key == "rights.basket_first"
+    assert "end_day" not in till.calls and counter.can_pay
+
+
+def test_a_damaged_till_shows_no_rights() -> None:
+    till = pet_shop()
+    till.now_status = TillStatus(False, NOW, None, None, None, damaged="torn")
+    counter = counter_of(till)
+
+    counter.open_rights()
+
+    assert counter.page is Page.DESK

@@ -12,10 +12,12 @@ import pytest
 
 from app.domain.money import Currency
 from app.domain.refusals import Refusal, RefusalCode
+from app.domain.rights import BUDGET, STOCK, USES, VALUE
 from app.domain.states import VOCABULARIES
 from app.domain.tenders import TenderType
 from app.services.api import InterruptedKind
 from app.services.ports import LineTrouble
+from app.services.rights_view import DayStep
 from app.store import errors
 from resources.translations import LANGUAGES, load
 from server.services.remedies import BOOKS, KINDS, LOSERS, remedy, words_of
@@ -207,6 +209,9 @@ def composed_keys() -> set[str]:
     keys |= {f"desk.column_{name}" for name in ("number", "goods", "quantity", "price", "discount", "net")}
     keys |= {f"time.month_{month}" for month in range(1, 13)}
     keys |= {f"cancel.{part}" for part in ("title", "text", "yes", "no")}
+    keys |= {f"close_day.{part}" for part in ("title", "yes", "no")}
+    keys |= {f"rights.{what}_{kind}" for what in ("kind", "left") for kind in (STOCK, BUDGET, VALUE, USES)}
+    keys |= {f"rights.step_{step.value}" for step in DayStep}
     keys |= {f"line.{trouble}" for trouble in LineTrouble}
     keys |= {f"trouble.{kind.key}" for kind in errors.StoreError.__subclasses__()}
     keys |= {words_of(kind) for kind in (*KINDS, BOOKS)} | {f"loser.{loser}" for loser in LOSERS}
