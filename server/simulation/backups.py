@@ -19,7 +19,7 @@ class Lacked:
         self,
         truth: Truth,
         *,
-        coupons: Collection[str],
+        coupons: Mapping[str, Row[Any]],
         unbacked: Collection[str],
         leases: Collection[str],
         lent: Mapping[str, str],
@@ -42,7 +42,7 @@ class Lacked:
                 # Its till had told that the payment had no answer, and so it was known again, without its hold.
                 return self._since(detail["order"]) and not any(detail["held"].values())
             case "double_redemption":
-                return self._changed_hands(detail["subject"])
+                return self._changed_hands(detail["subject"]) or self._got_it(detail["subject"], detail["order"])
             case "home_mismatch":
                 # A home that could not be taken over when it was told, or of a coupon that nobody knows any more.
                 return found.state == "CLOSED" or detail["coupon"] not in self._coupons
@@ -70,6 +70,11 @@ class Lacked:
         """Tell whether a lease is of a budget or stock that headquarters may have given a campaign since."""
         kind, _, campaign = self._lent.get(lease, "").partition(":")
         return kind in ("budget", "stock") and campaign in self._truth.edited
+
+    def _got_it(self, coupon_id: str, order_id: str) -> bool:
+        """Tell whether an order has its coupon in the end: its hold was over in a history that is forgotten."""
+        coupon = self._coupons.get(coupon_id)
+        return coupon is not None and coupon.order_id == order_id and self._since(order_id)
 
     def _changed_hands(self, coupon_id: str) -> bool:
         """Tell whether one order had let go of a coupon for the next, and that was forgotten."""
