@@ -37,8 +37,6 @@ FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "se
 FAULTS |= {"clock": 12, "disk_full": 10, "jam": 20, "strand": 5}
 SET_BACK = "set_back"
 """The server's database is put back to a backup."""
-PUT_BACK = 0.15
-"""How many of the seeds with disasters have that."""
 HOT = 0.1
 """How many of the seeds have campaigns on Redis; more of their operations are claims."""
 REDIS = {"redis_emptied": 4, "redis_older": 3, "redis_killed": 3, "redis_between": 8, "redis_switch": 6, "claim": 60}
@@ -85,10 +83,10 @@ class Plan:
     """Whether the tills are enrolled, sign what they ask, and believe nothing that is not signed for them."""
 
 
-def draw_plan(seed: int, operations: int, *, disasters: bool | None = None, backups: bool | None = None) -> Plan:
+def draw_plan(seed: int, operations: int, *, disasters: bool | None = None, backups: bool = False) -> Plan:
     """Draw so many operations with their faults; three seeds of ten have disasters, where it is not said.
 
-    `backups` = the server is put back to a backup once or twice; None = in some seeds of those with disasters.
+    `backups` = the server is put back to a backup once or twice.
     """
     rng = random.Random(seed)
     chain_seed = rng.getrandbits(32)
@@ -108,8 +106,7 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None, back
         events.append(_event(rng, len(events), time_ms, kinds=kinds))
         while rng.random() < often:
             events.append(_event(rng, len(events), time_ms + rng.randint(0, gap_ms), kinds=faults))
-    back = random.Random(f"backups {seed}").random() < PUT_BACK
-    if backups or (backups is None and bad and back):
+    if backups:
         events += _set_backs(random.Random(f"set back {seed}"), len(events), time_ms)
     hot = random.Random(f"redis {seed}")
     is_hot = hot.random() < HOT

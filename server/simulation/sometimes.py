@@ -8,7 +8,6 @@ ENOUGH_OPERATIONS, MANY_OPERATIONS = 20_000, 100_000
 
 RARE = frozenset({"OVER", "illegal step told", "lost till speaks", "entries carried over", "end of a ledger lost"})
 RARE |= {"landed for one that died"}
-RARE |= {"server put back to a backup", "asked while it is restored", "rights taken over"}
 NOT_BUNDLED = "redis: not bundled"
 """Is counted where the system has no Redis (Windows): nobody goes through the branches of one there."""
 BY_REDIS = frozenset({"admitted by Redis", "Redis died before the landing", "server died before the landing"})
@@ -90,9 +89,6 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "new epoch, something is missing": ("rejoin: cut",),
     "entries carried over": ("carried",),
     "end of a ledger lost": ("finding: tail_lost",),
-    "server put back to a backup": ("server: put back",),
-    "asked while it is restored": ("refused: restoring",),
-    "rights taken over": ("adopt: taken over",),
 }
 """By the name of each branch, the ends of what is counted when it is gone through."""
 

@@ -9,7 +9,6 @@ from typing import Any
 import sync.hello
 import sync.push
 from app.store import coupons, outbox
-from server.jobs import restored
 from server.services import adopting, context, homes, ingest, lent, quarantine, restoring, sessions
 from server.services import orders as server_orders
 from tests.simulation.planting import mutant, put
@@ -18,17 +17,6 @@ from tests.simulation.planting import mutant, put
 @mutant("a till tells its rights before the entries that use them", backups=True)
 def _rights_untold() -> Iterator[None]:
     with put((sync.hello, "adopt", lambda session: None)):
-        yield
-
-
-@mutant("a push says for which server it is, so a till that did not notice greets first", backups=True)
-def _pushes_for_anybody() -> Iterator[None]:
-    real = sync.push.Push
-
-    def message(**parts: Any) -> Any:
-        return real(**{**parts, "incarnation": 0})
-
-    with put((sync.push, "Push", message)):
         yield
 
 
@@ -48,12 +36,6 @@ def _homes_not_adopted() -> Iterator[None]:
 def _named_homes_not_believed() -> Iterator[None]:
     nothing: Any = lambda conn, till_id, versions: None  # noqa: E731
     with put((lent, "adopt_named", nothing), (homes, "adopt_named", nothing)):
-        yield
-
-
-@mutant("a home of a coupon that another till has to tell is taken over behind that", backups=True)
-def _homes_told_too_soon() -> Iterator[None]:
-    with put((adopting, "adopt_waiting", lambda conn, ctx: None)):
         yield
 
 
@@ -83,18 +65,6 @@ def _nothing_waits() -> Iterator[None]:
 @mutant("what waited is judged in the end", backups=True)
 def _waits_for_ever() -> Iterator[None]:
     with put((quarantine, "try_again", lambda conn, ctx, *, finding_id: False)):
-        yield
-
-
-@mutant("sales are judged before the refunds of them", backups=True)
-def _refunds_first() -> Iterator[None]:
-    with put((quarantine, "is_refund", lambda conn, finding_id: False)):
-        yield
-
-
-@mutant("holds that are over let go before what waits is judged", backups=True)
-def _over_and_held() -> Iterator[None]:
-    with put((restored, "_time_out", lambda conn, ctx: 0)):
         yield
 
 

@@ -24,7 +24,7 @@ class Mutant:
     plant: Plant
     harmless: str = ""
     disasters: bool | None = None
-    backups: bool | None = None
+    backups: bool = False
     redis: bool = False
 
 
@@ -36,7 +36,7 @@ def mutant(
     *,
     harmless: str = "",
     disasters: bool | None = None,
-    backups: bool | None = None,
+    backups: bool = False,
     redis: bool = False,
 ) -> Callable[[Callable[[], Iterator[None]]], None]:
     """Register what the decorated generator plants, under its name."""
