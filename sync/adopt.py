@@ -1,7 +1,8 @@
 """Tell a server that came back from a backup which rights we have: our entries use them (PROTOCOL 3.9).
 
-All that was ever granted is told, since what was used up, given back or closed stands in entries that are pushed again.
-The server takes what it does not know, and once; told twice it is the same.
+Every lease is told that was ever granted, since what was used of it or closed stands in entries that are pushed again;
+so does a coupon that was used or went home, with its version. The server takes what it does not know, and once; told
+twice it is the same.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ def adopt(session: Session) -> None:
 
 def _messages(session: Session) -> Iterator[Adopt]:
     with session.db.read() as conn:
-        lent, homes = rights.granted(conn), rights.every_home(conn)
+        lent, homes = rights.granted(conn), rights.live_homes(conn)
     leases = [
         AdoptedLease(lease=row.id, account=row.account_id, asked=row.asked, amount=row.qty, coupons=coupons)
         for row, coupons in lent

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from app.domain.ledger import SCHEMA
 from app.services.ports import Busy, Offline
-from app.store import meta, outbox
+from app.store import coupons, meta, outbox
 from app.store.ledger import Ledger
 from app.store.meta import instant_ms
 from sync.adopt import adopt
@@ -198,8 +198,10 @@ def _learn(tx: Connection, answer: HelloAnswer, heard_ms: int) -> None:
         "time_floor_ms": _floor(known.time_floor_ms, answer.now_ms),
     }
     if known.incarnation not in (0, answer.incarnation) or answer.head < known.cursor:
-        # Restored from a backup: its feed counts anew from there, so our place in it means nothing any more.
+        # Restored from a backup: its feed counts anew from there, so our place in it means nothing any more, and
+        # what it gave out since is known to nobody.
         learnt["cursor"] = 0
+        coupons.forget(tx)
     changed = {name: value for name, value in learnt.items() if value != getattr(known, name)}
     if changed:
         meta.put(tx, **changed)

@@ -163,6 +163,11 @@ def any_to_bring_home(conn: Connection, store_id: str, now_ms: int) -> bool:
     return row is not None
 
 
+def forget(tx: Connection) -> None:
+    """Forget the server's word of every coupon that is not at home here: it came back from a backup, and tells anew."""
+    run(tx, "DELETE FROM coupon WHERE id NOT IN (SELECT coupon_id FROM home WHERE state IN ('HOME', 'HELD'))")
+
+
 def mark(tx: Connection, coupon_ids: Iterable[str], *, state: str, order_id: str, store_id: str, at: datetime) -> None:
     """Note in the copy what this till's order did with its coupons; the next pull says it again, or better."""
     rows = [(state, order_id, store_id, instant_ms(at), coupon_id) for coupon_id in coupon_ids]

@@ -5,6 +5,7 @@ drawn, and what was drawn is in the ledger. What an order draws on travels as it
 "amount"}], "coupons": [{"coupon", "version"}]}` (PROTOCOL 1.3, 1.4).
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -163,9 +164,10 @@ def granted(conn: Connection) -> list[tuple[LeaseRow, list[tuple[str, str]]]]:
     return [(row, coupons.get(row.id, [])) for row in found]
 
 
-def every_home(conn: Connection) -> list[Home]:
-    """Return every coupon that is or was at home here, in the newest version that was seen."""
-    return [(row[0], row[1]) for row in run(conn, "SELECT coupon_id, version FROM home ORDER BY coupon_id")]
+def live_homes(conn: Connection) -> list[Home]:
+    """Return every coupon at home here that was neither used nor returned, as far as this till knows."""
+    rows = run(conn, "SELECT coupon_id, version FROM home WHERE state IN ('HOME', 'HELD') ORDER BY coupon_id")
+    return [(row[0], row[1]) for row in rows]
 
 
 def close(tx: Connection, lease_id: str) -> bool:
@@ -217,13 +219,18 @@ def give(tx: Connection, lease_id: str, *, request_id: str, member_id: str) -> L
 
 
 def take_home(tx: Connection, coupons: Iterable[tuple[str, int]]) -> None:
-    """Make this till the home of coupons, each in a version; a version that was seen already changes nothing."""
+    """Make this till the home of coupons, each in a version; a version that was seen already changes nothing.
+
+    What an order holds it holds on in its version, until it lets go (`release`): headquarters took the home back
+    meanwhile, and the coupon came again.
+    """
     rows = list(coupons)
     if rows:
         run_each(
             tx,
             "INSERT INTO home (coupon_id, version, state) VALUES (?, ?, 'HOME') ON CONFLICT (coupon_id) DO UPDATE SET "
-            "version = excluded.version, state = 'HOME', order_id = NULL WHERE excluded.version > home.version",
+            "version = excluded.version, state = 'HOME', order_id = NULL "
+            "WHERE excluded.version > home.version AND home.state <> 'HELD'",
             rows,
         )
 
@@ -339,8 +346,20 @@ def use(tx: Connection, draws: Draws, order_id: str) -> None:
 
 
 def release(tx: Connection, draws: Draws, order_id: str) -> None:
-    """Let go of what an order holds: it is off."""
+    """Let go of what an order holds: it is off. A newer home that came meanwhile is taken now."""
     _leave(tx, draws, order_id, lease="held = held - ?1", home="state = 'HOME', order_id = NULL")
+    take_home(tx, _newer_homes(tx, [each["coupon"] for each in draws["coupons"]]))
+
+
+def _newer_homes(conn: Connection, coupon_ids: Sequence[str]) -> list[Home]:
+    """Return those of these coupons that the copy says are at home here, with its version."""
+    rows = run(
+        conn,
+        "SELECT c.id, c.version FROM json_each(?) j JOIN coupon c ON c.id = j.value "
+        "WHERE c.home = (SELECT json_extract(value, '$') FROM meta WHERE key = 'till_id')",
+        (json.dumps(coupon_ids),),
+    )
+    return [(row[0], row[1]) for row in rows]
 
 
 def _leave(tx: Connection, draws: Draws, order_id: str, *, lease: str, home: str) -> None:

@@ -22,7 +22,7 @@ class WriteOffIn(Body):
 @router.get("/restore")
 def get_restore(*, services: ServicesDep, actor: Headquarters) -> JSONResponse:
     """Tell whether this database came back from a backup, and which tills have not told again what that lacks."""
-    return reply(services.read(lambda conn, ctx: restoring.status(conn, waiting=ctx.chain.restoring), actor))
+    return reply(services.read(restoring.status, actor))
 
 
 @router.post("/tills/{till_id}/write-off")

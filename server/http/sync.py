@@ -16,7 +16,7 @@ from app.domain.refusals import Refusal
 from server.http import described
 from server.http.answers import reply
 from server.http.security import ATill, ServicesDep
-from server.services import devices, epochs, feed, ingest, restoring, sessions
+from server.services import adopting, devices, epochs, feed, ingest, sessions
 from server.services.context import Actor
 from server.services.services import Services
 from sync.protocol import (
@@ -101,7 +101,7 @@ def sanity(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     message = _read(Sanity, raw, services=services, actor=actor)
     if isinstance(message, Response):
         return message
-    answer = services.read(lambda conn, _: sessions.compare(conn, message), actor)
+    answer = services.read(lambda conn, context: sessions.compare(conn, context, message), actor)
     if isinstance(answer, SanityAnswer) and answer.differences:
         differences = answer.differences
         services.write(lambda conn, context: sessions.report(conn, context, message, differences=differences), actor)
@@ -132,7 +132,7 @@ def adopt(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
     message = _read(Adopt, raw, services=services, actor=actor)
     if isinstance(message, Response):
         return message
-    return _answer(services.write(lambda conn, context: restoring.adopt(conn, context, message), actor))
+    return _answer(services.write(lambda conn, context: adopting.adopt(conn, context, message), actor))
 
 
 def _read(model: type[MessageT], raw: bytes, *, services: Services, actor: Actor) -> MessageT | Response:

@@ -7,9 +7,11 @@ from server.jobs.quarantine import judge_again
 from server.jobs.reconcile import check_books, check_messages, check_orders, check_tills, forget_messages
 from server.jobs.redis import compare_redis, drain_reservations
 from server.jobs.report import Job, JobReport
+from server.jobs.restored import end_restore
 from server.services.services import Services
 
 PATROLS: tuple[Job, ...] = (
+    Job("restored", 5, end_restore),
     Job("campaign_windows", 5, walk_campaigns),
     Job("hold_timeouts", 5, time_out_holds),
     Job("coupon_expiry", 30, expire_coupons),

@@ -76,7 +76,7 @@ class Context:
     """Hold what a use case may look at besides the database; one instant for the whole use case.
 
     `taken` and `changed` (campaigns that were edited) collect what Redis is to be told once it is durable. `pace` knows
-    how often tills are to ask.
+    how often tills are to ask. `all_told`: every till that is waited for after a restore has told.
     """
 
     now: datetime
@@ -87,6 +87,12 @@ class Context:
     taken: list[Taken] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     pace: Pace = field(default_factory=Pace)
+    all_told: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether a till may still tell what this database lacks: no time is over, and no conflict final."""
+        return self.chain.restoring and not self.all_told
 
     def not_now(self) -> Refusal | None:
         """Refuse to give anything out while a till may have used it and not told again (`services/restoring.py`)."""

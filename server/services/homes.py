@@ -13,6 +13,7 @@ from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
 from app.domain.states import CouponState
 from server.db import schema
 from server.services import feed, feed_records, history, recalls, rights
+from server.services.adopting import adopt_named
 from server.services.answers import Answer, ok, refused
 from server.services.context import Context
 from server.services.entries import CouponReturnBody
@@ -88,6 +89,8 @@ def _reason_against(conn: Connection, row: Row[Any], ctx: Context) -> Refusal | 
 
 def judge_return(conn: Connection, ctx: Context, told: Told, *, body: CouponReturnBody) -> Verdict:
     """Take a coupon home to the server. What names another version than the present one comes late, and is void."""
+    if told.restoring:
+        adopt_named(conn, told.till_id, {body["coupon"]: body["version"]})
     row = conn.execute(select(schema.coupon).where(schema.coupon.c.id == body["coupon"])).one_or_none()
     if row is None or body["version"] > row.version:
         detail = {"coupon": body["coupon"], "version": body["version"], "server_version": row.version if row else None}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select
 
 from app.domain.refusals import RefusalCode, refuse
 from server.db.bulk import BulkInsert, Lookup
@@ -87,6 +87,13 @@ def reservations(conn: Connection, request_ids: Collection[str]) -> dict[str, st
 def answers_of(conn: Connection, request_ids: Collection[str]) -> dict[str, tuple[bytes, Answer]]:
     """Return the stored answers with the digests of their contents; one without an answer is left out."""
     return {row.id: (row.digest, row.answer) for row in _KNOWN.rows(conn, request_ids)}
+
+
+def forget_refusal(conn: Connection, request_id: str) -> None:
+    """Forget a no: whoever asked has the proof that a yes was given since, in a history that a backup lacks."""
+    known = answers_of(conn, [request_id]).get(request_id)
+    if known is not None and known[1]["outcome"] != "ok":
+        conn.execute(delete(request).where(request.c.id == request_id))
 
 
 def _same(request_id: str, first: tuple[bytes, Given], *, digest: bytes) -> Given:

@@ -28,7 +28,7 @@ from server.services.judging import judge
 from server.services.ledgers import ANNOUNCE, EPOCH, FORK, GAP
 from server.services.rights import LostRace, budgeted
 from server.services.sales import Rows, known_member_records, member_of, uses_rights
-from server.services.verdicts import IN_ORDER, Told, Verdict, conflict, detail_of, quarantine
+from server.services.verdicts import IN_ORDER, MENDED_BY_OTHERS, Told, Verdict, conflict, detail_of, quarantine
 from sync import protocol
 from sync.protocol import EntryResult, Push, PushAnswer
 
@@ -215,6 +215,7 @@ def _read(context: Context, row: Row[Any], entry: Entry) -> _Item:
         kind=kind,
         now=context.now,
         carried=inner is not None,
+        restoring=context.chain.restoring,
     )
     return _Item(entry, told, body, unreadable=problem, carried=inner)
 
@@ -270,6 +271,7 @@ def _write_waiting(conn: Connection, context: Context, batch: _Batch) -> None:
 def _judge_alone(conn: Connection, context: Context, item: _Item) -> Verdict:
     """Judge one entry in a savepoint: a bug of ours parks this entry, with its reason, and blocks nothing behind it.
 
+    While the tills tell again what a backup lacks, one that lacks what another may tell waits there for that.
     Raises LostRace for a quicker rival: that is no fault of the entry, and the till sends the batch again.
     """
     savepoint = conn.begin_nested()
@@ -281,6 +283,9 @@ def _judge_alone(conn: Connection, context: Context, item: _Item) -> Verdict:
     except Exception as bug:
         _undo(savepoint, bug)
         return quarantine(conn, item.told, f"{type(bug).__name__}: {bug}")
+    if context.waits and verdict.code in MENDED_BY_OTHERS:
+        savepoint.rollback()
+        return quarantine(conn, item.told, f"restoring: {verdict.code}")
     savepoint.commit()
     return verdict
 

@@ -16,6 +16,7 @@ from app.domain.rights import Rights
 from server.db.bulk import Lookup
 from server.db.schema import coupon
 from server.services import accounts, feed_records, leases, rights
+from server.services.adopting import adopt_named
 from server.services.entries import DrawsBody
 from server.services.rights import Attempt, Excess, LostRace, Record
 from server.services.verdicts import Told
@@ -141,6 +142,8 @@ def _post(conn: Connection, account_id: str, source: str, *, amount: int, use: U
 
 def _use_at_home(conn: Connection, told: Told, attempt: Attempt, *, versions: dict[str, int]) -> frozenset[str]:
     """Use the coupons whose home is that till in that version; returns which these are. Their home ends with it."""
+    if told.restoring:
+        adopt_named(conn, told.till_id, versions)
     rows = _HOMES.rows(conn, versions)
     mine = sorted(row.id for row in rows if (row.home, row.version) == (told.till_id, versions[row.id]))
     if mine:

@@ -329,7 +329,7 @@ def time_out(conn: Connection, context: Context, *, limit: int = 200) -> int:
 
     None while a till may have to tell again that it was paid (`services/restoring.py`).
     """
-    if context.chain.restoring:
+    if context.waits:
         return 0
     orders, now = schema.orders, context.now
     due = conn.execute(

@@ -19,7 +19,7 @@ from server.services.context import Context
 from server.services.entries import read_body
 from server.services.findings import FINDING, Word
 from server.services.verdicts import UNJUDGED
-from sync.protocol import QUARANTINED
+from sync.protocol import QUARANTINED, REFUND
 
 
 def legible(conn: Connection, _ctx: Context, *, above: int, limit: int) -> tuple[list[int], int | None]:
@@ -34,8 +34,17 @@ def legible(conn: Connection, _ctx: Context, *, above: int, limit: int) -> tuple
     return found, rows[-1].id if len(rows) == limit else None
 
 
+def is_refund(conn: Connection, finding_id: int) -> bool:
+    """Tell whether the entry of a finding is a refund, carried or not."""
+    detail = conn.execute(select(finding.c.detail).where(finding.c.id == finding_id)).scalar_one()
+    return bool(detail.get("entry_kind") == REFUND)
+
+
 def try_again(conn: Connection, ctx: Context, *, finding_id: int) -> bool:
-    """Judge the entry of an undecided finding again; tells whether it left quarantine."""
+    """Judge the entry of an undecided finding again; tells whether it left quarantine.
+
+    One that waits for what other tills tell after a restore leaves it as a conflict once `ctx.all_told`.
+    """
     row = conn.execute(select(finding).where(finding.c.id == finding_id)).one()
     entry = _entry(conn, row) if row.state == FindingState.OPEN else None
     return entry is not None and _judge(conn, ctx, row, entry=entry, reason="judged again") is not None

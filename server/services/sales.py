@@ -217,12 +217,12 @@ def _settle(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any]) -> V
     sale = _with_rights(conn, told, sale, row=row)
     lent, used = _draw_lent(conn, told, sale, attempt=attempt)
     held = rights.held(conn, attempt)
-    # Nobody held what was taken at a risk.
-    risked_coupons = used.coupons & risk_uses.taken(sale).keys()
-    younger = _younger_budgets(held, used.less(Rights(risked_coupons, {})))
+    # Nobody held what was taken at a risk, or was at home at the till until headquarters took it back.
+    unheld = used.coupons & (risk_uses.taken(sale).keys() | lent.late)
+    younger = _younger_budgets(held, used.less(Rights(unheld, {})))
     if younger is not None:
         touched = rights.use(conn, attempt)
-        drawn, excess = rights.draw(conn, attempt, Rights(risked_coupons, younger.amounts))
+        drawn, excess = rights.draw(conn, attempt, Rights(unheld, younger.amounts))
         verdict = IN_ORDER
     else:
         touched = []

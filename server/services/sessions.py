@@ -137,16 +137,17 @@ def _open_findings(conn: Connection, context: Context, row: Row[Any], *, message
         findings.open_finding(conn, kind=kind, key=key, amount_minor=0, detail=detail, now=context.now)
 
 
-def compare(conn: Connection, message: Sanity) -> SanityAnswer | Refusal:
+def compare(conn: Connection, context: Context, message: Sanity) -> SanityAnswer | Refusal:
     """Compare the till's sums of each business day with what is in the books.
 
-    Compared only where everything is acknowledged (`last` is our cursor): else the difference is known, and no fault.
-    What was kept out of the books as a conflict is added back from its finding: it is surfaced already.
+    Compared only where everything is acknowledged (`last` is our cursor), and nothing waits for what a backup lacks:
+    else the difference is known, and no fault. What was kept out of the books as a conflict is added back from its
+    finding: it is surfaced already.
     """
     row = conn.execute(_TILL_IN_ZONE, {"of": message.till}).one_or_none()
     if row is None:
         return unknown("till", message.till)
-    if row.epoch != message.epoch or message.last != mark_of(row):
+    if context.chain.restoring or row.epoch != message.epoch or message.last != mark_of(row):
         return SanityAnswer()
     differences: list[dict[str, Any]] = []
     zone = _zone(message.zone) or ZoneInfo(row.zone)

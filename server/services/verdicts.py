@@ -14,7 +14,10 @@ from sync import protocol
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Say who told an entry, and where it stands in the ledger of that till; `carried`: it is of an earlier epoch."""
+    """Say who told an entry, and where it stands in the ledger of that till; `carried`: it is of an earlier epoch.
+
+    `restoring`: the server came back from a backup, and takes its tills' word for what that lacks.
+    """
 
     till_id: str
     epoch: int
@@ -23,6 +26,7 @@ class Told:
     kind: str
     now: datetime
     carried: bool = False
+    restoring: bool = False
 
     def attempt(self, body: Any) -> Attempt:
         """Return the attempt that the entry's body speaks of."""
@@ -51,6 +55,10 @@ UNJUDGED = "quarantined"
 
 NOT_BOOKED = frozenset({"late_payment", "duplicate_order", "duplicate_entry", "refund_mismatch"})
 """Codes of entries that tell of money which is not in the books: a person decides what becomes of it."""
+
+MENDED_BY_OTHERS = frozenset({"refund_mismatch", "unknown_claim", "home_mismatch", "lease_mismatch", "unknown_sku"})
+MENDED_BY_OTHERS |= {"late_use", "overdraft", "double_redemption", "invalid_redemption"}
+"""Codes of entries that lack what another entry, or headquarters, may tell: an order, a coupon, a home, an amount."""
 
 
 def detail_of(verdict: Verdict) -> str:

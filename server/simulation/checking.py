@@ -5,7 +5,7 @@ ledgers. `watching.py` looks all along.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,13 @@ from server.db import schema
 from server.services.accounts import AVAILABLE, OVER, SPENT
 from server.services.audit import audit
 from server.services.context import Context
+from server.simulation.backups import Lacked
 from server.simulation.stage import Part, Settled
 from server.simulation.truth import Disaster, hold
 
 SOLD = ("PAID", "PARTLY_REFUNDED", "REFUNDED")
 BY_TERMINAL = ("card", "wallet")
+FORGOTTEN = frozenset({"home_mismatch", "unknown_claim"})
 LOST_TILL = frozenset({"ledger_fork", "ledger_rows_lost", "till_damaged", "tail_lost"})
 
 
@@ -83,6 +85,11 @@ def frozen(conn: Connection, _ctx: Context) -> frozenset[str]:
     return frozenset(conn.execute(select(schema.coupon.c.id).where(schema.coupon.c.state == "FROZEN")).scalars())
 
 
+def epochs_known(conn: Connection, _ctx: Context) -> dict[str, int]:
+    """Return the epoch of each till's ledger in the books."""
+    return {row.id: row.epoch for row in conn.execute(select(schema.till.c.id, schema.till.c.epoch))}
+
+
 def compare(chain: Settled, books: Books) -> None:
     """Raise Broken for the first promise that was not kept."""
     for check in checks(chain, books):
@@ -123,6 +130,13 @@ class _Comparison:
         }
         """Coupons that a server forgot that came back from a backup."""
         self.leases_untold = {found.detail["lease"] for found in books.findings if found.kind == "unknown_claim"}
+        self._lacked = Lacked(
+            self.truth,
+            coupons=books.coupons,
+            unbacked=self.unbacked,
+            leases=self.leases_untold,
+            lent=_lent(chain.tills) if self.truth.set_backs else {},
+        )
         self.untold_refunds = {found.detail["refund"] for found in books.findings if found.kind == "refund_mismatch"}
         """Refunds that are in no book but in a finding."""
         self.lost_uses: Counter[str] = Counter()
@@ -200,7 +214,9 @@ class _Comparison:
     def ledgers(self) -> None:
         """What the server said to know of a ledger stands in its books, or headquarters hears that it is lost."""
         for till_id, *place in sorted(self.truth.known - self.books.entries):
-            hold(till_id in self.books.lost_tills, "I13", f"{till_id}: {place} was known, and is untold")
+            # What a backup and the till's disk have both lost is known to nobody.
+            twice = self.truth.set_backs and self._forgot(till_id)
+            hold(twice or till_id in self.books.lost_tills, "I13", f"{till_id}: {place} was known, and is untold")
 
     def _late_draws(self) -> None:
         """Whatever was drawn on a lease that headquarters had taken back stands in a finding."""
@@ -218,49 +234,14 @@ class _Comparison:
         """
         if found.kind == "member_limit":
             return True
-        if self.truth.set_backs and self._is_of_a_backup(found):
+        if self._lacked.explains(found):
             return True
-        if found.kind == "hold_mismatch":
-            # Nothing was held: what its till had for it was taken back while its payment was not known.
-            return self.any_reclaimed and not any(found.detail["held"].values())
         if found.kind != "overdraft" or "order" not in found.detail:
             return False
         kind, _, campaign_id = found.detail["subject"].partition(":")
         done = self.truth.receipts.get(found.detail["order"])
         laid = [stage for stage in done.quote.laid if stage.campaign_id == campaign_id] if done else []
         return kind == "budget" and all(stage.rule.budget_minor is None for stage in laid)
-
-    def _is_of_a_backup(self, found: Row[Any]) -> bool:
-        """Tell whether a server that came back from a backup cannot but find this: it forgot what led to it.
-
-        Holds and decisions of refunds that it alone knew, coupons that it had given out, money and stock put in since.
-        """
-        match found.kind:
-            case "no_hold":
-                return True
-            case "hold_mismatch":
-                # Its till had told that the payment had no answer, and so it was known again, without its hold.
-                return not any(found.detail["held"].values())
-            case "double_redemption":
-                # Held by an order whose end it forgot: the coupon goes to this one behind that, and `coupons` looks.
-                return True
-            case "home_mismatch" | "late_use" | "refund_mismatch":
-                # It forgot the coupon, or whose it had become, or has not heard the till yet that knows of the order:
-                # where everything is in the end, `coupons` and `refunds` look.
-                return True
-            case "unknown_claim":
-                # By a rule, or of a stock, that headquarters had made since.
-                return found.detail["campaign"] in self.truth.edited
-            case "lease_mismatch":
-                return found.detail.get("lease") in self.leases_untold
-            case "unknown_refund":
-                back = self.truth.refunds.get(found.detail["refund"])
-                return back is not None and back.decided_by == "server"
-            case "invalid_redemption":
-                return found.detail["subject"] not in self.truth.given_at or found.detail["subject"] in self.unbacked
-            case "overdraft":
-                return "lent" in found.detail or "order" in found.detail
-        return False
 
     # -------------------------------------------------------------- I7
 
@@ -320,7 +301,10 @@ class _Comparison:
             hold(exact, "I7", f"{order_id}: {in_cash} late in cash, not {known}")
 
     def _forgotten(self, order_id: str) -> bool:
-        return self.disaster(self.truth.order_till.get(order_id, "")).since_ms is not None
+        return self._forgot(self.truth.order_till.get(order_id, ""))
+
+    def _forgot(self, till_id: str) -> bool:
+        return self.disaster(till_id).since_ms is not None
 
     def terminals(self) -> None:
         """What the terminals took stands on receipts, or in findings of money that came too late."""
@@ -458,6 +442,15 @@ class _Comparison:
         return spent
 
 
+def _lent(tills: Iterable[Part]) -> dict[str, str]:
+    """Return the account of every lease that a till has."""
+    found = {}
+    for part in tills:
+        with part.database.read() as conn:
+            found.update({row[0]: row[1] for row in conn.exec_driver_sql("SELECT id, account_id FROM lease")})
+    return found
+
+
 def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     """Hold I11: the till's ledger is whole, its projections follow from it, nothing waits, its copy is the server's."""
     database = part.database
@@ -477,8 +470,8 @@ def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     hold(prices == books.prices, "I11", f"{part.id}: its prices are {prices}, not {books.prices}")
     hold(campaigns == books.campaigns, "I11", f"{part.id}: its campaigns are {campaigns}, not {books.campaigns}")
     known = {coupon_id: (row.state, row.home, row.version) for coupon_id, row in books.coupons.items()}
-    # Coupons that a server forgot which came back from a backup stay in the copies of tills, whoever heard of them.
-    forgotten = comparison.unbacked | (copies.keys() - comparison.truth.given_at.keys() - known.keys())
+    # A coupon that was at home here, or given out, when the server had forgotten it stands in a finding.
+    forgotten = {found.detail.get("coupon") for found in books.findings if found.kind in FORGOTTEN}
     names = {*known, *(copies.keys() - (forgotten if comparison.truth.set_backs else set()))}
     differ = {name for name in names if copies.get(name) != known.get(name)}
     hold(not differ or comparison.any_rolled_back, "I11", f"{part.id}: its copy of {sorted(differ)} differs")
@@ -494,6 +487,8 @@ def _till(part: Part, books: Books, comparison: _Comparison) -> None:
     mine = sum(found.detail.get("till") == part.id for found in books.findings if found.kind not in LOST_TILL)
     status = part.engine.status
     hold(status.pending == 0, "I16", f"{part.id}: {status.pending} entries wait")
-    # Two backups may lie in each other: what was parked between them is told in neither.
-    told = status.parked <= mine or len(comparison.truth.set_backs) > 1
+    # Two backups may lie in each other: what was parked between them is told in neither. Nor is what was parked in an
+    # epoch that the server has forgotten: it was carried into the next.
+    backs = comparison.truth.set_backs
+    told = status.parked <= mine or len(backs) > 1 or (backs and comparison.disaster(part.id).mended)
     hold(told, "I13", f"{part.id} parked {status.parked}, {mine} findings")

@@ -16,6 +16,7 @@ from server.scenario.redis_part import RedisPart
 from server.services.admission.facts import Entry, campaigns_known, entry_of
 from server.services.context import Context
 from server.services.services import Services
+from server.simulation.sometimes import NOT_BUNDLED
 from server.simulation.truth import hold
 from server.stock.door import Door
 from server.stock.scripts import Standing, inspect
@@ -30,7 +31,7 @@ class Counters:
     def __init__(self, part: RedisPart) -> None:
         self._part = part
         self.door: Door | None = part.door()
-        self.seen: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter({NOT_BUNDLED: 1} if self.door is None else {})
         self._snapshot: dict[bytes, tuple[bytes, int]] = {}
         self._at_reserve: Callable[[], None] | None = None
         self._who = ""
@@ -65,7 +66,7 @@ class Counters:
         self.die(lose_all=True)
         self.start()
         for key, (dump, life_ms) in self._snapshot.items():
-            self._ask("RESTORE", key, life_ms, dump)
+            self._ask("RESTORE", key, life_ms, dump, "REPLACE")
 
     def _ask(self, *command: Any) -> Any:
         if self.door is None or self._part.died:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from server.simulation.chain import Chain
-from server.simulation.checking import frozen, granted, told_as_done
+from server.simulation.checking import epochs_known, frozen, granted, told_as_done
 from server.simulation.counters import Counters
 from server.simulation.disk import AFTER, BEFORE
 from server.simulation.duty import REBOOT_MS, OnDuty
@@ -161,9 +161,11 @@ class Faults:
         for part in chain.tills:
             part.synced_ms = min(part.synced_ms, told_ms[part.id])
         self.office.set_back(since_ms)
+        epochs = chain.server.services.read(epochs_known)
         for part in chain.tills:
-            if self._passes.get(part.id, -1) >= since_ms:
-                self._give_pass(part, fresh=False)  # The server knows no pass that was made since.
+            # The server knows no pass that was made since, and no epoch that was begun with one.
+            if self._passes.get(part.id, -1) >= since_ms or part.database.ledger.epoch != epochs[part.id]:
+                self._give_pass(part, fresh=False)
         chain.note("server", "server", "put back", detail=str(since_ms))
 
     # -------------------------------------------------------------- enrolled tills
@@ -230,7 +232,7 @@ class Faults:
         """Let bits of a till's file flip; what verifies of it is recovered into a new epoch, with a new pass."""
         if self._destroy(part):
             seed = rng.getrandbits(32)
-            self._with_new_pass(part, lambda token: self.cashiers.damage(part, token, seed))
+            self._with_new_pass(part, lambda token: self._flip(part, token, seed))
 
     def _destroy(self, part: TillMachine) -> bool:
         """Cut a till's power and write down that its disk is lost; False: a disaster struck it before."""
@@ -246,7 +248,20 @@ class Faults:
         self._give_pass(part, fresh=False)
 
     def _give_pass(self, part: TillMachine, *, fresh: bool) -> None:
-        self._with_new_pass(part, lambda token: self.cashiers.start_anew(part, token, fresh=fresh))
+        self._with_new_pass(part, lambda token: self._start_anew(part, token, fresh=fresh))
+
+    def _start_anew(self, part: TillMachine, token: str, *, fresh: bool) -> None:
+        if fresh:
+            self._lost_until_now(part)
+        self.cashiers.start_anew(part, token, fresh=fresh)
+
+    def _flip(self, part: TillMachine, token: str, seed: int) -> None:
+        self._lost_until_now(part)
+        self.cashiers.damage(part, token, seed)
+
+    def _lost_until_now(self, part: TillMachine) -> None:
+        """Know that also what was done is lost while headquarters did not answer, on the disk that is given up."""
+        self.chain.truth.disaster(part.id).at_ms = self.chain.timeline.now_ms
 
     def _with_new_pass(self, part: TillMachine, do: Callable[[str], None]) -> None:
         """Do something at a till with a new pass, as soon as headquarters has made one; it is switched off for that."""

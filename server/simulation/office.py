@@ -72,7 +72,9 @@ class Office:
             self.desk.note("app", "claim", "no answer")
             return
         self.desk.note("app", "claim", answer.code.value if isinstance(answer, Refusal) else "ok")
-        if isinstance(answer, Refusal) and (answer.code is RefusalCode.BUSY or self.is_hint(request)):
+        granted = request in self._answers and not isinstance(self._answers[request][0], Refusal)
+        is_hint = self.is_hint(request) and not granted
+        if isinstance(answer, Refusal) and (answer.code is RefusalCode.BUSY or is_hint):
             return
         first, _ = self._answers.setdefault(request, (answer, self.desk.now_ms))
         hold(first == answer, "I10", f"{request} was answered {first}, then {answer}")

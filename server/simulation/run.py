@@ -95,7 +95,9 @@ class _Run:
         # After a restore a till tells first, and then that it has told all.
         for _ in range(1 + bool(self.chain.truth.set_backs)):
             self._everywhere(self.cashiers.close)
-        self.office.end_waiting()
+        if self.chain.truth.set_backs:
+            self.office.end_waiting()
+            self._wait_for_jobs()
         if self.chain.server.counters is not None:
             # What was reserved lands, what is lost or differs is built anew: twice, as a message may be on its way.
             for _ in range(3):

@@ -105,7 +105,7 @@ class Watch:
                     hold(used.get(lease_id, 0) <= mine, "I3", f"{part.id}: {lease_id} is used more than it says")
                 for coupon_id, *_ in own.execute("SELECT coupon_id FROM home WHERE state IN ('HOME', 'HELD')"):
                     home, state = at_server.get(coupon_id, (part.id, ""))
-                    known = home is not None or bool(self._chain.truth.set_backs)
+                    known = home is not None or self._books.restoring
                     hold(known, "I4", f"{coupon_id} is {state} at the server and at home at {part.id}")
                     hold(coupon_id not in believers, "I4", f"{coupon_id}: {part.id} and {believers.get(coupon_id)}")
                     believers[coupon_id] = part.id

@@ -21,7 +21,10 @@ def found_by(ground: Ground, mutant: Mutant, *, seeds: int = SEEDS_MAX) -> tuple
     """Return the first seed that is broken by the fault, and what it broke; None = no one notices it."""
     with mutant.plant():
         for seed in range(seeds):
-            outcome = run_plan(ground, draw_plan(seed, OPERATIONS, disasters=mutant.disasters))
+            plan = draw_plan(seed, OPERATIONS, disasters=mutant.disasters, backups=mutant.backups)
+            if mutant.redis and not plan.hot:
+                continue
+            outcome = run_plan(ground, plan)
             if outcome.violation:
                 return seed, outcome.violation
     return None

@@ -1,7 +1,8 @@
 """Plant faults: each takes one guard out of the real code, and the simulator must notice within so many seeds.
 
 A guard whose absence nobody notices is either one too many, or something that is not looked at. Here: ids and answers,
-ledger and sync, money, epochs; `mutants_of_rights.py` has those of holds, homes and leases.
+ledger and sync, money, epochs; `mutants_of_rights.py` has those of holds, homes and leases, `mutants_of_backups.py` and
+`mutants_of_redis.py` the rest.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from server.services import epochs as server_epochs
 from server.services import orders as server_orders
 from server.services import refunds as server_refunds
 from sync import protocol
-from tests.simulation import mutants_of_rights
+from tests.simulation import mutants_of_backups, mutants_of_redis, mutants_of_rights
 from tests.simulation.planting import MUTANTS, mutant, put
 
-__all__ = ["MUTANTS", "mutants_of_rights"]
+__all__ = ["MUTANTS", "mutants_of_backups", "mutants_of_redis", "mutants_of_rights"]
 
 
 # ------------------------------------------------------------------ ids and answers

@@ -14,26 +14,36 @@ Plant = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """Name a fault: `why` is what the guard is there for, `harmless` why nobody can notice ("" = somebody must)."""
+    """Name a fault: `why` is what the guard is there for, `harmless` why nobody can notice ("" = somebody must).
+
+    Seeds with `backups`, or `redis`, are hunted alone where only they go through the guard.
+    """
 
     name: str
     why: str
     plant: Plant
     harmless: str = ""
     disasters: bool | None = None
+    backups: bool = False
+    redis: bool = False
 
 
 MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(
-    why: str, *, harmless: str = "", disasters: bool | None = None
+    why: str,
+    *,
+    harmless: str = "",
+    disasters: bool | None = None,
+    backups: bool = False,
+    redis: bool = False,
 ) -> Callable[[Callable[[], Iterator[None]]], None]:
     """Register what the decorated generator plants, under its name."""
 
     def register(plant: Callable[[], Iterator[None]]) -> None:
         name = plant.__name__.strip("_")
-        MUTANTS[name] = Mutant(name, why, contextmanager(plant), harmless, disasters)
+        MUTANTS[name] = Mutant(name, why, contextmanager(plant), harmless, disasters, backups, redis)
 
     return register
 

@@ -21,7 +21,14 @@ from server.simulation.chain import Ground, open_ground
 from server.simulation.plan import draw_plan
 from server.simulation.run import run_plan
 from server.simulation.simulate import Asked, simulate
-from server.simulation.sometimes import BRANCHES, ENOUGH_OPERATIONS, MANY_OPERATIONS, RARE, missing
+from server.simulation.sometimes import (
+    BRANCHES,
+    BY_REDIS,
+    ENOUGH_OPERATIONS,
+    MANY_OPERATIONS,
+    RARE,
+    missing,
+)
 
 OPERATIONS, SEEDS, TOGETHER = 400, 52, 2
 """How many operations a seed has, how many seeds make 20,000 operations of them, and how many make one test."""
@@ -126,3 +133,17 @@ def test_a_branch_that_is_rare_is_missed_in_a_run_of_many_operations() -> None:
 
     assert missing(seen, MANY_OPERATIONS - 1) == []
     assert set(missing(seen, MANY_OPERATIONS)) == RARE
+
+
+def test_where_no_redis_is_bundled_nobody_asks_for_its_branches(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ground.redis, "start", lambda: False)
+    hot = next(plan for plan in (draw_plan(seed, 20) for seed in range(100)) if plan.hot)
+
+    outcome = run_plan(ground, hot)
+
+    branches = {ends[0]: 1 for name, ends in BRANCHES.items() if name not in BY_REDIS}
+    assert outcome.violation == ""
+    assert missing(outcome.seen + Counter(branches), MANY_OPERATIONS) == []
+    assert set(missing(Counter(branches), MANY_OPERATIONS)) == BY_REDIS

@@ -267,6 +267,23 @@ def test_a_newer_grant_brings_it_back(shop: Shop) -> None:
     assert home(shop) == (4, "HOME", None)
 
 
+def test_a_newer_grant_of_what_an_order_holds_is_taken_when_it_lets_go(shop: Shop) -> None:
+    """Headquarters took the home back while its payment was unknown, and the coupon came home here again."""
+    at_home(shop)
+    opened = shop.till.checkout("o1", basket("A", member="m1", use=("k1",)))
+    assert isinstance(opened, OpenOrder)
+    shop.terminal.next(Habit.PAYS_IN_SILENCE)
+    shop.till.pay("o1", [card(opened.quote.payable_minor)])
+
+    shop.server.move_home("k1", None)
+    shop.server.move_home("k1", shop.till_id)
+    shop.plug()
+    between = home(shop)
+    shop.till.decide_payment("o1", paid=False)
+
+    assert (between, home(shop)) == ((2, "HELD", "o1"), (4, "HOME", None))
+
+
 def test_a_home_that_was_taken_back_is_the_servers(shop: Shop) -> None:
     at_home(shop)
     shop.server.move_home("k1", None)

@@ -507,6 +507,23 @@ def test_a_coupon_that_was_taken_back_and_is_still_free_was_used_late(
     assert coupon_state(headquarters, mine) == "USED" and violations(headquarters) == []
 
 
+def test_an_unknown_payment_whose_home_was_taken_back_was_never_due_a_hold(
+    headquarters: Headquarters, counter: Counter
+) -> None:
+    headquarters.campaign("c1")
+    mine = coupon(headquarters)
+    version = counter.take_home(mine)["version"]
+    payment = {"id": "pay1", "type": "card", "amount_minor": 7_000}
+    counter.append("payment_unknown", counter.body("o1", payment=payment))
+    counter.push()
+    reclaim(headquarters)
+
+    counter.sell_by_rights(counter.basket("o1", "A", member="m1", use=(mine,)), coupons={mine: version})
+
+    assert counter.verdicts() == [("CONFLICT", "late_use")]
+    assert set(findings(headquarters)) == {"late_use"} and violations(headquarters) == []
+
+
 def test_only_a_till_that_there_is_has_rights(headquarters: Headquarters, counter: Counter) -> None:
     assert headquarters.call("GET", "/v1/tills/t9/rights", status=404)["outcome"] == "unknown_code"
     headquarters.call("POST", "/v1/tills/t9/reclaim", {"reason": "lost"}, status=404)
