@@ -108,6 +108,7 @@ def checks(chain: Settled, books: Books, explained: Collection[str] = ()) -> Ite
     yield comparison.told_again
     yield comparison.ledgers
     yield comparison.sales
+    yield comparison.printed
     yield comparison.late_money
     yield comparison.terminals
     yield comparison.refunds
@@ -290,6 +291,13 @@ class _Comparison:
         ]
         hold(len(marks) == len(set(marks)), "I7", "two receipts have one number")
 
+    def printed(self) -> None:
+        """Whatever was printed tells of what the till has done."""
+        done = {each.receipt.mark for each in (*self.truth.receipts.values(), *self.truth.refunds.values())}
+        for part in self.chain.tills:
+            loose = part.printer.printed - done
+            hold(not loose or self._forgot(part.id), "I7", f"{part.id} printed {loose} for nothing")
+
     def late_money(self) -> None:
         """Cash that was put aside for an order that is off stands in a finding."""
         for order_id in {*self.books.late, *self.truth.late_cash}:
@@ -380,10 +388,7 @@ class _Comparison:
         """Stock, budgets, uses and balances are what the receipts say; nothing is held, or over without need."""
         refunded = {name: done for name, done in self.truth.refunds.items() if self._is_booked(name, done)}
         spent = self._spent(self.booked, refunded)
-        for account_id, row in self.books.accounts.items():
-            lost = self.any_rolled_back
-            if lost:
-                continue
+        for account_id, row in () if self.any_rolled_back else self.books.accounts.items():
             left = row.total - row.spent
             figures = (row.spent, row.held, row.leased, row.stranded, row.reserved)
             hold(figures == (spent[account_id], 0, 0, 0, 0), "I9", f"{account_id}: {figures}, not {spent[account_id]}")

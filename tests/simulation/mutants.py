@@ -27,6 +27,7 @@ from server.services import catalog, feed, grants, leases, ledgers, sessions
 from server.services import epochs as server_epochs
 from server.services import orders as server_orders
 from server.services import refunds as server_refunds
+from server.simulation import machines
 from sync import protocol
 from tests.simulation import mutants_of_backups, mutants_of_redis, mutants_of_rights
 from tests.simulation.planting import MUTANTS, mutant, put
@@ -205,6 +206,24 @@ def _server_commits_lazily() -> Iterator[None]:
 def _till_commits_lazily() -> Iterator[None]:
     lazy = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", "PRAGMA wal_autocheckpoint = 500")
     with put((app.store.database, "_WRITER_PRAGMAS", lazy)):
+        yield
+
+
+@mutant("a receipt is printed behind the commit (print_before_commit)")
+def _prints_before_the_commit() -> Iterator[None]:
+    real, printers = paying._sell_for_cash, dict[str, Any]()
+    real_start = machines.TillMachine._start
+
+    def start(part: Any, *args: Any) -> Any:
+        printers[part.id] = part.printer
+        return real_start(part, *args)
+
+    def sell(tx: Any, parts: Any, *args: Any, **keys: Any) -> Any:
+        done = real(tx, parts, *args, **keys)
+        printers[parts.till_id].print(done.receipt.mark)
+        return done
+
+    with put((machines.TillMachine, "_start", start), (paying, "_sell_for_cash", sell)):
         yield
 
 
