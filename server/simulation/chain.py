@@ -20,6 +20,8 @@ from app.domain.refusals import Refusal
 from app.services.ports import Offline
 from server.db.errors import DatabaseTrouble
 from server.jobs import run_due
+from server.jobs.quarantine import judge_again
+from server.jobs.report import JobReport
 from server.scenario import server_part, till_part
 from server.scenario.clock import VirtualClock
 from server.scenario.founding import found
@@ -28,7 +30,9 @@ from server.scenario.redis_part import RedisPart
 from server.scenario.server_part import Unasked, request_for
 from server.scenario.tables import START
 from server.scenario.world import memory_folder
+from server.services import ingest
 from server.services.admission import claiming
+from server.services.services import Services
 from server.simulation import shop
 from server.simulation.counters import Counters
 from server.simulation.machines import (
@@ -43,6 +47,7 @@ from server.simulation.machines import (
 from server.simulation.network import Forger, Line
 from server.simulation.patching import patched
 from server.simulation.plan import Plan
+from server.simulation.poison import Bug
 from server.simulation.terminal import Terminal
 from server.simulation.timeline import Timeline
 from server.simulation.truth import Truth
@@ -81,7 +86,7 @@ class Chain:
         self.timeline, self.truth, self.trace = Timeline(self.table.start), Truth(), Trace()
         self.ids = ScenarioIds(self.table.title)
         self.seen: Counter[str] = Counter()
-        self.weather, self.forger = replace(plan.weather), Forger()
+        self.weather, self.forger, self.bug = replace(plan.weather), Forger(), Bug()
         self.folder = folder
         self.server = ServerMachine(
             lay_out(ground.templates, folder / "server", name=SERVER_FILE, rng=rng),
@@ -176,7 +181,7 @@ class Chain:
     def run_jobs(self) -> None:
         """Let the server walk its patrols; those that a full disk keeps from it come again."""
         with suppress(DatabaseTrouble):
-            for report in self.server.run(run_due) or ():
+            for report in self.server.run(_walk) or ():
                 self.seen[f"job: {report.name} repaired"] += report.repaired
 
     def ask_app(self, method: str, path: str, body: Any) -> dict[str, Any] | Refusal:
@@ -212,6 +217,11 @@ class Chain:
             self.server.counters.stop()
 
 
+def _walk(services: Services) -> list[JobReport]:
+    """Walk the patrols, and try again what is parked."""
+    return [*run_due(services), judge_again(services)]
+
+
 class Seconds:
     """Be the module `time` for what is remembered for a while: it goes by the timeline."""
 
@@ -241,7 +251,7 @@ class Ground:
         with TemporaryDirectory(dir=self.folder, prefix=f"{self._count}-") as folder, _pushes(plan.push_max):
             chain = Chain(plan, self, Path(folder))
             try:
-                with patched(claiming, "time", Seconds(chain.timeline)):
+                with patched(claiming, "time", Seconds(chain.timeline)), patched(ingest, "judge", chain.bug.judge):
                     yield chain
             finally:
                 chain.close()

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
+from app.domain.states import FindingState
 from app.domain.tenders import TenderType
 from app.services.api import PaidOrder, RefundDone
 from app.store import projections
@@ -18,6 +19,7 @@ from server.db import schema
 from server.services.accounts import AVAILABLE, OVER, SPENT
 from server.services.audit import audit
 from server.services.context import Context
+from server.services.verdicts import UNJUDGED
 from server.simulation.backups import Lacked
 from server.simulation.stage import Part, Settled
 from server.simulation.truth import Disaster, hold
@@ -233,7 +235,7 @@ class _Comparison:
         A budget is overdrawn by a sale by rules that had none: its till could not know of it. A member got coupons both
         at a till that had a lease of the stock, and from the server or another till.
         """
-        if found.kind == "member_limit":
+        if found.kind == "member_limit" or (found.kind == UNJUDGED and found.state == FindingState.CLOSED):
             return True
         if self._lacked.explains(found):
             return True

@@ -115,6 +115,7 @@ class _Run:
     def _mend(self) -> None:
         chain = self.chain
         chain.weather.heal()
+        chain.bug.mended = True
         chain.server.disk.disarm()
         chain.server.disk.fill(full=False)
         if chain.server.counters is not None:

@@ -23,9 +23,10 @@ from app.services import giving, paying, refunding, restart
 from app.store import ledger, meta, rights
 from app.store.errors import DiskFull
 from server.db import sqlite
-from server.services import catalog, feed, grants, leases, ledgers, sessions
+from server.services import catalog, feed, grants, ingest, leases, ledgers, sessions
 from server.services import epochs as server_epochs
 from server.services import orders as server_orders
+from server.services import quarantine as server_quarantine
 from server.services import refunds as server_refunds
 from server.simulation import machines
 from sync import protocol
@@ -255,6 +256,21 @@ def _broken_chain() -> Iterator[None]:
         return (seq, self.genesis if seq % 7 == 6 else digest)
 
     with put((ledger.Ledger, "tail", tail)):
+        yield
+
+
+@mutant("an entry that cannot be judged blocks nothing behind it (poison_blocks)")
+def _poison_blocks() -> Iterator[None]:
+    def judge_alone(conn: Any, context: Any, item: Any) -> Any:
+        return ingest.judge(conn, context, item.told, body=item.body)
+
+    with put((ingest, "_judge_alone", judge_alone)):
+        yield
+
+
+@mutant("what was parked is judged again")
+def _parked_for_ever() -> Iterator[None]:
+    with put((server_quarantine, "try_again", lambda *_args, **_keys: False)):
         yield
 
 
