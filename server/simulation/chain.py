@@ -20,6 +20,7 @@ from app.domain.refusals import Refusal
 from app.services.ports import Offline
 from server.db.errors import DatabaseTrouble
 from server.jobs import run_due
+from server.jobs.issuing import work_off
 from server.jobs.quarantine import judge_again
 from server.jobs.report import JobReport
 from server.scenario import server_part, till_part
@@ -218,8 +219,10 @@ class Chain:
 
 
 def _walk(services: Services) -> list[JobReport]:
-    """Walk the patrols, and try again what is parked."""
-    return [*run_due(services), judge_again(services)]
+    """Walk the patrols, try again what is parked, and work off what is to be issued."""
+    reports = [*run_due(services), judge_again(services)]
+    work_off(services, rest=lambda _seconds: None)
+    return reports
 
 
 class Seconds:

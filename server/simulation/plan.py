@@ -33,6 +33,10 @@ AT_TILL = {
     "sync": 16,
 }
 AT_SERVER = {"claim": 9, "top_up": 3, "office": 5, "jobs": 6}
+ISSUE = "issue"
+"""A batch issue is begun."""
+ISSUING, ISSUES_OFTEN = 0.25, 0.02
+"""How many of the seeds without disasters have batch issues, and how many these have for each other operation."""
 FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "server_commit": 24, "server_power": 6}
 FAULTS |= {"clock": 12, "disk_full": 10, "jam": 20, "strand": 5}
 SET_BACK = "set_back"
@@ -63,7 +67,7 @@ class Event:
     @property
     def is_operation(self) -> bool:
         """Tell whether it is a business action; else it is something that goes wrong."""
-        return self.what in AT_TILL or self.what in AT_SERVER
+        return self.what in AT_TILL or self.what in AT_SERVER or self.what == ISSUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,12 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None, back
         kinds = {"suspend": 1}
         events += [
             _event(signed, len(events) + n, signed.randint(1_000, time_ms), kinds=kinds) for n in range(SUSPENSIONS)
+        ]
+    issuing = random.Random(f"issue {seed}")
+    if not bad and issuing.random() < ISSUING:
+        count = max(1, round(ISSUES_OFTEN * operations))
+        events += [
+            _event(issuing, len(events) + n, issuing.randint(1_000, time_ms), kinds={ISSUE: 1}) for n in range(count)
         ]
     events.sort(key=lambda event: event.time_ms)
     return Plan(seed, chain_seed, weather, silence, push_max, tuple(events), bad, is_hot, is_signed)

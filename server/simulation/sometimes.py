@@ -22,6 +22,7 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "captive portal": ("line: portal",),
     "stale answer": ("line: stale answer",),
     "DUP": ("push: DUP",),
+    "issued in a batch": ("given in a batch: seen",),
     "parked by a bug": ("push: QUARANTINED quarantined",),
     "late payment": ("push: CONFLICT late_payment",),
     "illegal step told": ("push: CONFLICT illegal_transition",),

@@ -28,7 +28,7 @@ def found_by(ground: Ground, mutant: Mutant, *, seeds: int = SEEDS_MAX) -> tuple
             continue
         with mutant.plant():
             violation = run_plan(ground, plan).violation
-        if any(name in violation for name in ("TypeError", "AttributeError")):
+        if any(name in violation for name in ("TypeError", "AttributeError", "IndexError", "NameError")):
             raise TypeError(f"{mutant.name} does not fit the code any more: {violation}")
         if violation and not run_plan(ground, plan).violation:
             return seed, violation
