@@ -420,7 +420,7 @@ def simulate(
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that share the seeds.")] = 1,
     only: Annotated[str, typer.Option(help="Numbers of the events to play, as a failing seed names them.")] = "",
     disasters: Annotated[
-        bool | None, typer.Option(help="Rolled-back disks and reclaimed rights; default: in one seed of five.")
+        bool | None, typer.Option(help="Disks and servers set back, rights reclaimed; default: in three seeds of ten.")
     ] = None,
     small: Annotated[bool, typer.Option(help="Make a failing seed small before it is told.")] = True,
 ) -> None:

@@ -78,7 +78,7 @@ class ServerHeadOffice:
         return LineTrouble.NOT_ENROLLED if self._client.by_pass else None
 
     def hold(self, request: HoldRequest) -> HoldGranted | Refusal:
-        """Ask for the rights of an order, all or none. Raises Offline (held or not, who knows) and Busy (not held)."""
+        """Ask for the rights of an order, all or none. Raises Offline (held or not, who knows) and Busy (not yet)."""
         self._engine.push_before_asking()
         with self._engine.contact():
             answer = self._client.post(f"/v1/orders/{_segment(request.order_id)}/hold", _hold_body(request))

@@ -59,8 +59,9 @@ def greet(session: Session) -> bool:
     received_at = session.clock.now()
     if session.db.damaged:
         raise SyncStopped(Stop.DAMAGED)
-    restored = _came_back(session, answer)
-    if restored:
+    known = _known_incarnation(session)
+    if known != answer.incarnation and _is_one(session, answer):
+        # Also of one that we do not know: a file that was recovered has leases, and has forgotten from whom.
         adopt(session)
     stop = _take(session, answer, heard_ms=instant_ms(sent_at + (received_at - sent_at) / 2))
     if stop in _ONLY_WE_KNOW and answer.state == "OK":
@@ -68,14 +69,17 @@ def greet(session: Session) -> bool:
             _say(session, session.clock.now(), stopped=stop)
     if stop is not None:
         raise SyncStopped(stop)
-    return restored
+    return known not in (0, answer.incarnation)
 
 
-def _came_back(session: Session, answer: HelloAnswer) -> bool:
-    """Tell whether this is another incarnation of the server that we knew, and our ledger is one with its own."""
+def _known_incarnation(session: Session) -> int:
     with session.db.read() as conn:
-        known = meta.load(conn).incarnation
-        return known not in (0, answer.incarnation) and _compare(conn, session, answer) is None
+        return meta.load(conn).incarnation
+
+
+def _is_one(session: Session, answer: HelloAnswer) -> bool:
+    with session.db.read() as conn:
+        return _compare(conn, session, answer) is None
 
 
 def _compare(conn: Connection, session: Session, answer: HelloAnswer) -> Stop | None:
@@ -197,9 +201,9 @@ def _learn(tx: Connection, answer: HelloAnswer, heard_ms: int) -> None:
         "clock_offset_ms": answer.now_ms - heard_ms,
         "time_floor_ms": _floor(known.time_floor_ms, answer.now_ms),
     }
-    if known.incarnation not in (0, answer.incarnation) or answer.head < known.cursor:
+    if known.incarnation != answer.incarnation or answer.head < known.cursor:
         # Restored from a backup: its feed counts anew from there, so our place in it means nothing any more, and
-        # what it gave out since is known to nobody.
+        # what it gave out since is known to nobody. A file that was recovered may have read the feed of another.
         learnt["cursor"] = 0
         coupons.forget(tx)
     changed = {name: value for name, value in learnt.items() if value != getattr(known, name)}

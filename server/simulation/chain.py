@@ -5,7 +5,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -89,6 +89,8 @@ class Chain:
         self.seen: Counter[str] = Counter()
         self.weather, self.forger, self.bug = replace(plan.weather), Forger(), Bug()
         self.folder = folder
+        self.on_hold: Callable[[], None] = lambda: None
+        """Is called when the server has told a till that an order is held."""
         self.server = ServerMachine(
             lay_out(ground.templates, folder / "server", name=SERVER_FILE, rng=rng),
             timeline=self.timeline,
@@ -160,6 +162,8 @@ class Chain:
         elif request.url.path == protocol.ADOPT_PATH and answer.is_success:
             told = answer.json()
             self.seen["adopt: taken over"] += told["leases"] + told["homes"]
+        elif request.url.path.endswith("/hold") and answer.is_success:
+            self.on_hold()
         elif answer.status_code in (401, 403) and self.plan.signed:
             self.seen[f"refused: {answer.json().get('error')}"] += 1
         elif answer.status_code == 503 and b'"restoring"' in answer.content:

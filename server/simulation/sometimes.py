@@ -91,6 +91,9 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "new epoch, something is missing": ("rejoin: cut",),
     "entries carried over": ("carried",),
     "end of a ledger lost": ("finding: tail_lost",),
+    "server put back to a backup": ("server: put back",),
+    "asked while it is restored": ("refused: restoring",),
+    "rights taken over": ("adopt: taken over",),
 }
 """By the name of each branch, the ends of what is counted when it is gone through."""
 

@@ -137,6 +137,17 @@ def test_a_restored_servers_feed_is_read_from_the_beginning(rig: Rig) -> None:
     assert (report.pulled, rig.known().cursor) == (2, 2)
 
 
+def test_a_feed_that_was_read_before_any_greeting_may_be_anothers_and_is_read_from_the_beginning(rig: Rig) -> None:
+    """A file that is recovered pulls first; the server may be set back before it comes to greet."""
+    rig.server.publish("store", "s2", {"id": "s2", "zone": "Asia/Urumqi"})
+    rig.engine.pull_first()
+    rig.server.incarnation += 1
+
+    report = rig.engine.run_once()
+
+    assert (report.pulled, rig.known().cursor) == (2, 2)
+
+
 def test_a_feed_that_ends_before_our_place_in_it_is_read_from_the_beginning(rig: Rig) -> None:
     """Somebody put an old copy of the server's database back, and nothing but the feed shows it."""
     rig.server.publish("store", "s2", {"id": "s2", "zone": "Asia/Urumqi"})
