@@ -18,6 +18,7 @@ from cli.till_folder import (
     make_folder,
     read_joined,
     read_pass,
+    tell_of_file,
     till_folder,
     write_joined,
 )
@@ -83,8 +84,7 @@ def join_chain(folder: Path, file: Path) -> TillPass:
     vault = Vault(folder)
     vault.save(granted.joined.till_id, granted.secrets)
     write_joined(folder, granted.joined)
-    if vault.notice:
-        complain(f"no keyring answers here, so the till's secrets are in a file in {folder}, for its owner alone")
+    tell_of_file(vault, folder)
     print(f"Joined: till {granted.joined.till_id} in store {granted.joined.store_id}. The pass is not needed any more.")
     return granted
 

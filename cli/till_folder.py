@@ -7,6 +7,7 @@ from typing import Any
 from platformdirs import user_data_path
 
 from app.services.secrets import Secrets, Vault
+from cli.exits import complain
 from sync.trust import may_be_plain, pinned
 from ui.running_till import Joined, TillPass
 
@@ -116,3 +117,12 @@ def _read(file: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise NoSuchPass(f"{file} is no till pass")
     return data
+
+
+def tell_of_file(vault: Vault, folder: Path) -> None:
+    """Tell a person where the secrets are kept in a file, because no keyring took them."""
+    if vault.notice:
+        complain(
+            f"no keyring answers here, so the till's secrets are in a file in {folder}, for its owner alone",
+            f"本机没有可用的密钥环，收银台的密钥存放在 {folder} 的文件里，仅文件所有者可读",
+        )

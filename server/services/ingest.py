@@ -19,7 +19,7 @@ from app.domain.refusals import Refusal, unknown
 from server.db.bulk import BulkInsert, Present
 from server.db.schema import carried_entry, ledger_entry, orders, product, till
 from server.db.trouble import trouble_of
-from server.services import epochs, ledgers
+from server.services import epochs, evidence, ledgers
 from server.services.context import Context
 from server.services.entries import SaleBody, read_body, sums_problem
 from server.services.feed import touch
@@ -314,7 +314,8 @@ def _told_before(conn: Connection, item: _Item) -> Verdict:
     if item.carried is not None and _is_here(conn, told.till_id, item.carried):
         return IN_ORDER
     key = f"{told.till_id}/{told.epoch}/{told.seq}"
-    return conflict(conn, told, "duplicate_entry", key=key, detail={"entry": entry.entry_id})
+    detail = {"entry": entry.entry_id, "hash": entry.hash.hex(), "here": evidence.of_entry(conn, entry.entry_id)}
+    return conflict(conn, told, "duplicate_entry", key=key, detail=detail)
 
 
 def _is_here(conn: Connection, till_id: str, entry: Entry) -> bool:

@@ -14,7 +14,7 @@ from server.db import schema
 from server.services import boots, feed, findings, lost_tills, restoring
 from server.services.context import Context
 from server.services.entries import SCHEMAS
-from server.services.ledgers import FORK, mark_of, strand, tail_of
+from server.services.ledgers import FORK, ledger_here, mark_of, strand, tail_of
 from sync import protocol
 from sync.protocol import Hello, HelloAnswer, Sanity, SanityAnswer
 
@@ -132,7 +132,11 @@ def _open_findings(conn: Connection, context: Context, row: Row[Any], *, message
     told = [found[message.stopped]] if message.stopped in found else []
     if message.db == "damaged":
         told.append(("till_damaged", f"{place}/{message.boot}"))
-    detail = {"till": row.id, "epoch": row.epoch, "last": message.last, "known": known, "boot": message.boot}
+    if not told:
+        return
+    theirs = {"last": message.last, "boot": message.boot}
+    ours = {"known": known, "here": ledger_here(conn, row, at=message.last[0])}
+    detail = {"till": row.id, "epoch": row.epoch, **theirs, **ours}
     for kind, key in told:
         findings.open_finding(conn, kind=kind, key=key, amount_minor=0, detail=detail, now=context.now)
 

@@ -67,7 +67,7 @@ def test_a_till_enrols_by_a_code_and_speaks(server: tuple[Path, str], tmp_path: 
     ended = _enrol(server, tmp_path, "R1", _code(server, "R1"))
 
     assert (ended.code, "Enrolled: till R1 in store riverside" in ended.said) == (Exit.OK, True)
-    assert "in a file" in ended.complained
+    assert "in a file" in ended.complained and "密钥环" in ended.complained
     (secrets,) = tmp_path.glob("*.secrets")
     assert stat.S_IMODE(secrets.stat().st_mode) == 0o600
     assert _can_sync(tmp_path)

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.add_till_command import write_till_pass
 from cli.exits import Exit
+from cli.server_process import ServerProcess
+from cli.settings import server_settings
 from server.services import findings
 from tests.fakes.counter import finding, open_counter
 from tests.fakes.headquarters import Headquarters
@@ -60,6 +63,21 @@ def test_what_cannot_be_done_is_said(folder: Path) -> None:
 
     assert early == (Exit.FOUND_SOMETHING, "pawtill: Finding 1 is open: that cannot be done with it\n")
     assert missing == (Exit.FOUND_SOMETHING, "pawtill: There is no finding 9\n")
+
+
+def test_a_server_on_another_port_is_asked_where_its_address_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    write_till_pass(
+        server_settings(data_dir=folder), till_id="R1", store="s1", url="http://127.0.0.1:9", out=tmp_path / "R1.pass"
+    )
+    with ServerProcess(folder) as server:
+        named = say(folder, "show", 1, "--url", server.url)
+        unnamed = say(folder, "show", 1, "--url", "http://127.0.0.1:9")
+        elsewhere = say(folder, "show", 1, "--url", "http://hq.example")
+
+    assert named == (Exit.FOUND_SOMETHING, "pawtill: There is no finding 1\n")
+    assert (unnamed[0], "--url" in unnamed[1]) == (Exit.DATA_IN_USE, True)
+    assert (elsewhere[0], "another machine" in elsewhere[1]) == (Exit.CANNOT_START, True)
 
 
 def test_an_entry_in_quarantine_is_judged_again_and_no_other_finding_is(tmp_path: Path) -> None:
