@@ -136,7 +136,7 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None, back
             _event(signed, len(events) + n, signed.randint(1_000, time_ms), kinds=kinds) for n in range(SUSPENSIONS)
         ]
     issuing = random.Random(f"issue {seed}")
-    if not bad and issuing.random() < ISSUING:
+    if not bad and not is_put_back and issuing.random() < ISSUING:
         count = max(1, round(ISSUES_OFTEN * operations))
         events += [
             _event(issuing, len(events) + n, issuing.randint(1_000, time_ms), kinds={ISSUE: 1}) for n in range(count)
