@@ -294,8 +294,9 @@ class _Comparison:
         hold(len(marks) == len(set(marks)), "I7", "two receipts have one number")
 
     def printed(self) -> None:
-        """Whatever was printed tells of what the till has done."""
-        done = {each.receipt.mark for each in (*self.truth.receipts.values(), *self.truth.refunds.values())}
+        """Hold that whatever was printed was done."""
+        sold, back = self.truth.receipts.values(), self.truth.refunds.values()
+        done = {each.receipt.mark for each in sold} | {each.receipt.mark for each in back}
         for part in self.chain.tills:
             loose = part.printer.printed - done
             hold(not loose or self._forgot(part.id), "I7", f"{part.id} printed {loose} for nothing")
