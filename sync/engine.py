@@ -20,7 +20,7 @@ from app.store.database import TillDatabase
 from app.store.errors import StoreError
 from app.store.meta import instant_ms
 from sync.client import Misunderstood, ServerClient, TooLarge
-from sync.hello import greet
+from sync.hello import Stop, SyncStopped, greet
 from sync.protocol import longest_rest_s
 from sync.pull import Pulled, pull
 from sync.push import Pushed, push
@@ -129,7 +129,13 @@ class SyncEngine:
         """
         with self._alone():
             with self.contact():
-                came_back = self._greet()
+                try:
+                    came_back = self._greet()
+                except SyncStopped as stopped:
+                    if stopped.stop is Stop.REVOKED:
+                        # We get nothing any more; what happened here is heard, and waits for a person there.
+                        push(self._session)
+                    raise
                 try:
                     pushed = push(self._session)
                 except (TooLarge, Misunderstood):
