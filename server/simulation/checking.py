@@ -347,9 +347,8 @@ class _Comparison:
     def coupons(self) -> None:
         """Every coupon that was promised is there, used once where somebody used it, back where it was returned."""
         live = Counter(coupon_id for done in self.booked.values() for coupon_id in done.quote.used)
-        for request_id, done in self.truth.refunds.items():
-            if request_id in self.books.refunds and done.order_id in self.booked:
-                live.subtract(done.refund.returned)
+        booked = (name for name, done in self.truth.refunds.items() if done.order_id in self.booked)
+        live.subtract(Counter(self.truth.given_back(name for name in booked if name in self.books.refunds)))
         for coupon_id in self.truth.promised.keys() - self.books.coupons.keys():
             till_id, at_ms = self.truth.given_at.get(coupon_id, ("", 0))
             missing = coupon_id in self.unbacked or self.may_be_missing(till_id, at_ms)

@@ -3,8 +3,8 @@
 What the terminals took, they know themselves. `checking.py` holds all of it against the books.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from app.domain.refunds import RefundLine
@@ -233,3 +233,19 @@ class Truth:
     def disaster(self, till_id: str) -> Disaster:
         """Return what befell a till, to be written on."""
         return self.disasters.setdefault(till_id, Disaster())
+
+    def given_back(self, request_ids: Iterable[str]) -> Iterator[str]:
+        """Yield the coupons whose every discounted line came back to a shop by these refunds, once for each order.
+
+        What a refund said that it returns is not asked: where the order's use was in conflict, it is over all the same.
+        """
+        back: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        for done in (self.refunds[name] for name in request_ids):
+            back[done.order_id].update({line.number: line.qty_milli for line in done.refund.lines})
+        for order_id, milli in back.items():
+            quote = self.receipts[order_id].quote
+            left = {line.number for line in quote.lines if milli[line.number] < line.qty_milli}
+            for stage in quote.laid:
+                touched = {line.number for line, share in zip(quote.lines, stage.shares_minor, strict=True) if share}
+                if stage.coupon_id is not None and touched and not touched & left:
+                    yield stage.coupon_id
