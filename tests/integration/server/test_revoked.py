@@ -211,6 +211,21 @@ def test_what_a_person_has_judged_is_booked_as_if_it_had_come_in_time(
     assert violations(headquarters) == []
 
 
+def test_what_it_carries_over_is_held_and_booked_too(headquarters: Headquarters, counter: Counter) -> None:
+    sell(counter, "o1")
+    counter.hello()
+    lost = counter.entries[-1]
+    counter.enrol()
+    counter.carry(lost)
+    revoke(headquarters)
+    before = [row["result"] for row in counter.push()["results"]]
+
+    judge(headquarters)
+
+    assert before == ["QUARANTINED"] and counter_state(headquarters, "o1") == "PAID"
+    assert findings(headquarters) == {} and violations(headquarters) == []
+
+
 def coupon_of(headquarters: Headquarters) -> str:
     headquarters.campaign("c1")
     return coupon(headquarters)
