@@ -69,13 +69,34 @@ def run_close(settings: Settings, url: str, finding_id: int, *, language: str, w
 
 
 def run_judge(settings: Settings, url: str, finding_id: int, *, language: str, word: Word) -> int:
-    """Have the entry of a finding judged again and print the finding."""
+    """Have the entry of a finding judged again, all of them where it holds many, and print the finding."""
     body = {"by": word.by, "reason": word.reason}
-    return _say(settings, url, finding_id, step="judge", word=word, body=body, language=language)
+
+    def here(services: Services) -> Answer:
+        answer: Answer = _to_the_end(
+            lambda: services.write(lambda conn, ctx: quarantine.judge(conn, ctx, finding_id, word=word), OPERATOR)
+        )
+        return answer
+
+    def there(client: ServerClient) -> Any:
+        return _to_the_end(lambda: client.post(f"/v1/findings/{finding_id}/judge", body))
+
+    return _run((settings, url), language, here=here, there=there, tell=_show)
+
+
+def _to_the_end(judge: Callable[[], Any]) -> Any:
+    """Judge as long as that leaves less to be judged; return the last answer."""
+    left: int | None = None
+    while True:
+        answer = judge()
+        now = answer.get("left", 0) if isinstance(answer, dict) else 0
+        if not now or (left is not None and now >= left):
+            return answer
+        left = now
 
 
 def _say(settings: Settings, url: str, finding_id: int, *, step: str, word: Word, body: Json, language: str) -> int:
-    use_case = {"decide": findings.decide, "close": findings.close, "judge": quarantine.judge}[step]
+    use_case = {"decide": findings.decide, "close": findings.close}[step]
 
     def here(services: Services) -> Answer:
         return services.write(lambda conn, ctx: use_case(conn, ctx, finding_id, word=word), OPERATOR)

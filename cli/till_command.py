@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from app.domain.ports import Progress, Step, no_progress
 from app.services.ports import Busy, Offline
 from app.services.secrets import Vault
 from app.store.errors import StoreError
@@ -24,7 +25,7 @@ from cli.till_folder import (
 )
 from sync.enrol import rejoin
 from ui.counter.terminal import CashierTerminal
-from ui.desktop import application, run_until_closed, say_trouble, show_till
+from ui.desktop import application, done_in_sight, run_until_closed, say_trouble, show_till
 from ui.running_till import RunningTill, TillPass, open_running_till
 
 
@@ -65,7 +66,7 @@ def run_till(
     with running:
         running.till.operator = operator
         if join is not None:
-            go_on(running)
+            done_in_sight(lambda seen: go_on(running, seen), language=language)
         return run_until_closed(show_till(running, terminal=terminal, language=language))
 
 
@@ -89,15 +90,21 @@ def join_chain(folder: Path, file: Path) -> TillPass:
     return granted
 
 
-def go_on(running: RunningTill) -> None:
+def go_on(running: RunningTill, seen: Progress = no_progress) -> None:
     """Let a till that has just come with a new pass go on in a new epoch, where its ledger is the server's no more.
 
-    Whatever keeps it from that leaves everything as it is: the window opens and says what is wrong.
+    Whatever keeps it from that leaves everything as it is: the window opens and says what is wrong. A terminal shows
+    how far it is; `seen` hears it too.
     """
     if running.till.status().damaged:
         return
     try:
-        with progress_shown() as progress:
+        with progress_shown() as bars:
+
+            def progress(step: Step, done: int, total: int) -> None:
+                bars(step, done, total)
+                seen(step, done, total)
+
             begun = rejoin(running.till, running.engine, running.client, progress=progress)
     except (Offline, Busy) as trouble:
         complain(f"head office was not asked to let this till go on ({trouble}); join again to ask again")

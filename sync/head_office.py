@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from app.domain.basket import Cover
+from app.domain.ports import UnderWay
 from app.domain.refunds import RefundLine
 from app.domain.refusals import Refusal, RefusalCode, refuse
 from app.services.ports import (
@@ -76,6 +77,11 @@ class ServerHeadOffice:
         if reason in _FOR_A_PERSON:
             return LineTrouble(reason)
         return LineTrouble.NOT_ENROLLED if self._client.by_pass else None
+
+    @property
+    def under_way(self) -> UnderWay | None:
+        """Tell how far a sync is that needs more than one request for a step, None where none is under way."""
+        return self._engine.under_way
 
     def hold(self, request: HoldRequest) -> HoldGranted | Refusal:
         """Ask for the rights of an order, all or none. Raises Offline (held or not, who knows) and Busy (not yet)."""

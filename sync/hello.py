@@ -50,9 +50,10 @@ def greet(session: Session) -> bool:
 
     Then it is told of our rights before it is pushed what used them.
 
-    Raises SyncStopped, Offline and Busy; nothing is stored then. A till whose file is damaged says so and stops there;
-    one that finds in the answer that its ledger is no longer the server's says that too, so that headquarters hears of
-    it: only the till can tell, since what the server sees may as well be a copy of an old greeting.
+    Raises SyncStopped, Offline and Busy; nothing is stored then, unless headquarters took this till out of service:
+    what happened here is heard all the same. A till whose file is damaged says so and stops there; one that finds in
+    the answer that its ledger is no longer the server's says that too, so that headquarters hears of it: only the till
+    can tell, since what the server sees may as well be a copy of an old greeting.
     """
     sent_at = session.clock.now()
     answer = _say(session, sent_at)
@@ -103,10 +104,13 @@ def _say(session: Session, now: datetime, *, stopped: Stop | None = None) -> Hel
 
 
 def _take(session: Session, answer: HelloAnswer, *, heard_ms: int) -> Stop | None:
-    """Store what the answer teaches where both ledgers are one; else store nothing and return what they are."""
+    """Store what the answer teaches where both ledgers are one, and return what keeps this till from going on."""
     with session.db.write() as tx:
         stop = _compare(tx, session, answer)
-        if stop is None:
+        if stop is Stop.REVOKED:
+            # That the server came back from a backup is learnt when our rights can be told it again.
+            answer = answer.model_copy(update={"incarnation": meta.load(tx).incarnation})
+        if stop in (None, Stop.REVOKED):
             move_cursor(tx, session.ledger, answer.acked)
             _learn(tx, answer, heard_ms)
     return stop

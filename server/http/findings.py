@@ -78,7 +78,8 @@ def post_close(*, finding_id: FindingId, body: SayIn, services: ServicesDep, act
 def post_judge(*, finding_id: FindingId, body: SayIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
     """Judge the entry of a finding in quarantine again; where it still cannot be judged all is as before.
 
-    `result` and `code` are the verdict, the finding is closed where there is one.
+    `result` and `code` are the verdict, the finding is closed where there is one. Of what a revoked till told, the next
+    500 entries are judged; ask again while there are some `left`.
     """
     word = Word(body.by, body.reason)
     return reply(

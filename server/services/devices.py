@@ -56,7 +56,8 @@ def replace(conn: Connection, ctx: Context, till_id: str) -> None:
 def shut(conn: Connection, ctx: Context, till_id: str, *, access: str, reason: str) -> Refusal | None:
     """Let a till speak no more, for now (SUSPENDED) or until it enrols anew (REVOKED); None = done.
 
-    What it has sold stays with it: nothing is deleted anywhere, and its rights stay its own.
+    What it has sold stays with it: nothing is deleted anywhere, and its rights stay its own. What a revoked till tells
+    all the same waits for a person (`services/revoked.py`).
     """
     stands = _stands(conn, till_id)
     if isinstance(stands, Refusal):

@@ -21,7 +21,8 @@ from cli.server_process import ServerProcess
 from cli.settings import server_settings
 from cli.till_command import join_chain
 from cli.till_folder import TILL_FILE, find_pass
-from sync.client import ServerClient, TillShut
+from sync.client import ServerClient
+from sync.hello import SyncStopped
 from sync.identity import identity_of
 from sync.trust import pinned
 from tests.integration.cli.command import Ended, pawtill_here
@@ -200,7 +201,7 @@ def test_what_a_revoked_till_sold_comes_in_when_its_folder_enrols_anew(
     _sell(tmp_path, "o7")
     where = ("--data-dir", folder, "--url", url)
     revoked = pawtill_here("revoke", "R7", "--reason", "sold", "--confirm", "R7", *where, PAWTILL_TLS="on")
-    with pytest.raises(TillShut, match="till_revoked"):
+    with pytest.raises(SyncStopped, match="revoked"):
         _sell(tmp_path, "o8")
     with open_running_till(tmp_path / TILL_FILE, find_pass(tmp_path), payments=NoTerminal()) as running:
         _pay(running, "o8")

@@ -8,6 +8,7 @@ import pytest
 
 from cli.add_till_command import write_till_pass
 from cli.exits import Exit
+from cli.findings_command import _to_the_end
 from cli.server_process import ServerProcess
 from cli.settings import server_settings
 from server.services import findings
@@ -97,3 +98,13 @@ def test_an_entry_in_quarantine_is_judged_again_and_no_other_finding_is(tmp_path
 
     assert (tried[0], "open" in tried[1]) == (Exit.OK, True)
     assert closed == (Exit.FOUND_SOMETHING, f"pawtill: Finding {number} is closed: that cannot be done with it\n")
+
+
+@pytest.mark.parametrize(("lefts", "asked"), [([2, 1, 0], 3), ([1, 1, 1], 2), ([None], 1)])
+def test_judging_goes_on_as_long_as_it_leaves_less(lefts: list[int | None], asked: int) -> None:
+    told = iter([{"outcome": "ok"} if left is None else {"outcome": "ok", "left": left} for left in lefts])
+    answers = []
+
+    last = _to_the_end(lambda: answers.append(next(told)) or answers[-1])
+
+    assert len(answers) == asked and last is answers[-1]
