@@ -84,6 +84,19 @@ def stage(benefit: Benefit) -> int:
     return 1 if isinstance(benefit, PercentOff) else 2
 
 
+def most_off(benefit: Benefit) -> int | None:
+    """Return the most that one order can get of it, whatever is in the basket; None = nothing in the rule bounds it."""
+    if isinstance(benefit, AmountOff):
+        return benefit.amount_minor
+    if isinstance(benefit, PercentOff):
+        return benefit.max_discount_minor
+    if isinstance(benefit, Tiered):
+        return max(tier.off_minor for tier in benefit.tiers)
+    if isinstance(benefit, Every):
+        return None if benefit.max_times is None else benefit.max_times * benefit.off_minor
+    return None
+
+
 def lay(benefit: Benefit, nets: Sequence[int], units: Sequence[int], *, base_minor: int) -> Shares | Refusal:
     """Return the share of each line in minor units (sum > 0, none above its net), or why there is none.
 

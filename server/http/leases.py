@@ -45,13 +45,13 @@ class HomesIn(Body):
 
 
 class LostIn(Body):
-    """A till is declared lost for a reason.
+    """A till is declared lost for a reason, by somebody who has seen what that puts at stake.
 
     `exposure` is what `GET .../rights` showed: where it has changed since, nothing is done (`illegal_transition`).
     """
 
     reason: Reason
-    exposure: Annotated[str, Field(pattern="^[0-9a-f]{16}$")] | None = None
+    exposure: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 
 
 class FoundIn(Body):
@@ -97,7 +97,11 @@ def get_tills(
 
 @router.get("/tills/{till_id}/rights")
 def get_rights(*, till_id: PathId, services: ServicesDep, actor: Headquarters) -> JSONResponse:
-    """Show what a till may spend without asking: what reclaiming it would risk."""
+    """Show what a till may spend without asking: what reclaiming it would risk.
+
+    `money` is the most that can be lost, `parts` is that by kind: a coupon at what its rule can take off one order, a
+    card use at the price of its service. `without_limit` counts the `pieces` that no rule bounds; they are in no sum.
+    """
     return reply(services.read(lambda conn, ctx: lost_tills.rights_of_till(conn, ctx, till_id), actor), path="till")
 
 

@@ -1,6 +1,7 @@
 """Do what a scenario's steps say about rights, and about tills that lose them: lease, strand, revoke_till, judge."""
 
 from dataclasses import asdict
+from typing import Any
 
 from app.domain.refusals import Refusal
 from app.domain.rights import stock_id, uses_id, value_id
@@ -70,17 +71,17 @@ def close_day(world: World, args: CloseDay) -> Came:
 
 def reclaim(world: World, args: Lost) -> Came:
     """Let headquarters take everything back from a till that it declares lost."""
-    return _decide(world, args, "reclaim")
+    return _give_up(world, args, "reclaim")
 
 
 def strand(world: World, args: Lost) -> Came:
     """Let headquarters set aside what a till has that it declares lost."""
-    return _decide(world, args, "strand")
+    return _give_up(world, args, "strand")
 
 
 def revoke_till(world: World, args: RevokeTill) -> Came:
     """Let headquarters take a till out of service."""
-    return _decide(world, args, "revoke")
+    return _order(world, args, "revoke", body={"reason": REASON})
 
 
 def judge(world: World, args: Judge) -> Came:
@@ -96,8 +97,18 @@ def judge(world: World, args: Judge) -> Came:
     return {"outcome": "ok"}
 
 
-def _decide(world: World, args: Lost | RevokeTill, what: str) -> Came:
+def _give_up(world: World, args: Lost, what: str) -> Came:
+    """Confirm what is shown."""
+    path = f"/v1/tills/{world.till(args.till).id}/rights"
+    with world.server.fuse.lit():
+        shown = world.server.call("GET", path, key=world.keys.headquarters, body=None)
+    if isinstance(shown, Refusal):
+        return refusal_came(shown)
+    return _order(world, args, what, body={"reason": REASON, "exposure": shown["exposure"]})
+
+
+def _order(world: World, args: Lost | RevokeTill, what: str, *, body: Any) -> Came:
     path = f"/v1/tills/{world.till(args.till).id}/{what}"
     with world.server.fuse.lit():
-        answer = world.server.call("POST", path, key=world.keys.headquarters, body={"reason": REASON})
+        answer = world.server.call("POST", path, key=world.keys.headquarters, body=body)
     return refusal_came(answer) if isinstance(answer, Refusal) else {"outcome": "ok"}

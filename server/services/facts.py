@@ -197,7 +197,7 @@ def _by_key(conn: Connection, lookup: Lookup, column: str, *, keys: Iterable[str
 
 
 @lru_cache(maxsize=4096)
-def _rule(text: str, currency: Currency) -> Rule:
+def stored_rule(text: str, currency: Currency) -> Rule:
     """Read a stored rule. Keyed by its text: a snapshot never changes, and 50 coupons often share a few of them."""
     rule = read_rule(json.loads(text), currency)
     assert isinstance(rule, Rule), f"a stored snapshot reads back: {rule}"
@@ -210,7 +210,7 @@ def _coupon(row: RowMapping, rows: _Rows, currency: Currency, *, asked_only: boo
     A mere question takes nothing, and the coupon comes to where its member is: its home is no reason against it.
     """
     elsewhere = row["home"] is not None and not asked_only
-    rule = _rule(row["rule"], currency)
+    rule = stored_rule(row["rule"], currency)
     at = row["sold_at"] or row["received_at"]
     return CouponFacts(
         id=row["id"],
@@ -230,7 +230,7 @@ def _coupon(row: RowMapping, rows: _Rows, currency: Currency, *, asked_only: boo
 def _promotion(row: RowMapping, rows: _Rows, currency: Currency) -> PromotionFacts:
     return PromotionFacts(
         campaign_id=row["campaign_id"],
-        rule=_rule(row["rule"], currency),
+        rule=stored_rule(row["rule"], currency),
         campaign_state=row["campaign_state"],
         budget_left_minor=rows.left(accounts.budget_id(row["campaign_id"])),
     )

@@ -31,18 +31,18 @@ def rights_of_till(conn: Connection, ctx: Context, till_id: str) -> Answer:
     `acked` of `announced` entries of its ledger are here.
     """
     row = _find(conn, till_id)
-    return refused(row) if isinstance(row, Refusal) else _shown(ctx, row, exposure.of_till(conn, till_id))
+    return refused(row) if isinstance(row, Refusal) else _shown(ctx, row, _exposure(conn, ctx, till_id))
 
 
-def strand(conn: Connection, ctx: Context, till_id: str, *, reason: str, confirmed: str | None = None) -> Answer:
+def strand(conn: Connection, ctx: Context, till_id: str, *, reason: str, confirmed: str) -> Answer:
     """Declare a till lost and set its rights aside; answers as `rights_of_till`. Once more is fine and changes nothing.
 
-    `confirmed` is the `exposure` that was shown, None = nobody looked. `illegal_transition` where it has changed since.
+    `confirmed` is the `exposure` that was shown; `illegal_transition` where it has changed since.
     """
     row = _find(conn, till_id)
     if isinstance(row, Refusal):
         return refused(row)
-    found = exposure.of_till(conn, till_id)
+    found = _exposure(conn, ctx, till_id)
     changed = _changed(found, row, confirmed=confirmed, event="strand")
     if changed is not None:
         return refused(changed)
@@ -55,7 +55,7 @@ def strand(conn: Connection, ctx: Context, till_id: str, *, reason: str, confirm
     return rights_of_till(conn, ctx, till_id)
 
 
-def reclaim(conn: Connection, ctx: Context, till_id: str, *, reason: str, confirmed: str | None = None) -> Answer:
+def reclaim(conn: Connection, ctx: Context, till_id: str, *, reason: str, confirmed: str) -> Answer:
     """Revoke every lease and home of a till; answers with what that was, as `rights_of_till` shows it.
 
     Once more is fine and finds nothing left. `confirmed` as at `strand`.
@@ -63,7 +63,7 @@ def reclaim(conn: Connection, ctx: Context, till_id: str, *, reason: str, confir
     row = _find(conn, till_id)
     if isinstance(row, Refusal):
         return refused(row)
-    found = exposure.of_till(conn, till_id)
+    found = _exposure(conn, ctx, till_id)
     changed = _changed(found, row, confirmed=confirmed, event="reclaim")
     if changed is not None:
         return refused(changed)
@@ -82,7 +82,7 @@ def welcome(conn: Connection, ctx: Context, till_id: str, *, reason: str) -> Ans
         return refused(row)
     if row.lost_at is not None:
         conn.execute(update(till).where(till.c.id == till_id).values(lost_at=None))
-        feed.touch(conn, [(feed_records.COUPON, each.id) for each in exposure.of_till(conn, till_id).at_home])
+        feed.touch(conn, [(feed_records.COUPON, each.id) for each in _exposure(conn, ctx, till_id).at_home])
         _record(conn, ctx, till_id, event="found", reason=reason)
     return rights_of_till(conn, ctx, till_id)
 
@@ -91,15 +91,21 @@ def note_contact(conn: Connection, ctx: Context, row: Row[Any]) -> None:
     """Tell headquarters that a till which it declared lost speaks again; one finding for each time it was lost."""
     if row.lost_at is None:
         return
-    detail = {"till": row.id, "epoch": row.epoch, "lost_at": row.lost_at.isoformat(), "acked": row.acked_seq}
+    left = exposure.of_tills(conn, [row.id], ctx.chain.currency)[row.id]
+    known = {"till": row.id, "epoch": row.epoch, "lost_at": row.lost_at.isoformat(), "acked": row.acked_seq}
+    detail = {**known, "outstanding": left.outstanding()}
     findings.open_finding(
         conn,
         kind=HEARD,
         key=f"{row.id}/{row.lost_at:%Y-%m-%dT%H:%M:%S}",
-        amount_minor=exposure.of_till(conn, row.id).money_minor,
+        amount_minor=left.money_minor,
         detail=detail,
         now=ctx.now,
     )
+
+
+def _exposure(conn: Connection, ctx: Context, till_id: str) -> Exposure:
+    return exposure.of_till(conn, till_id, ctx.chain.currency)
 
 
 def _find(conn: Connection, till_id: str) -> Row[Any] | Refusal:
@@ -107,8 +113,8 @@ def _find(conn: Connection, till_id: str) -> Row[Any] | Refusal:
     return unknown(TILL, till_id) if row is None else row
 
 
-def _changed(found: Exposure, row: Row[Any], *, confirmed: str | None, event: str) -> Refusal | None:
-    if confirmed in (None, found.token):
+def _changed(found: Exposure, row: Row[Any], *, confirmed: str, event: str) -> Refusal | None:
+    if confirmed == found.token:
         return None
     return refuse(RefusalCode.ILLEGAL_TRANSITION, till=row.id, state="changed", event=event)
 

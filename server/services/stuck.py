@@ -15,7 +15,6 @@ from app.domain.states import OrderState
 from server.db.schema import coupon, history, lease, orders, till
 from server.services import devices, exposure, findings, outbox
 from server.services.context import Context
-from server.services.exposure import Exposure
 from server.services.history import ORDER
 
 UNKNOWN_FOR = timedelta(minutes=10)
@@ -115,20 +114,16 @@ def silent_tills(conn: Connection, ctx: Context) -> list[Found]:
 def stranded_rights(conn: Connection, ctx: Context) -> list[Found]:
     """List lost tills with rights that nobody can use until the till tells, or headquarters takes them back (R13)."""
     rows = conn.execute(select(till).where(till.c.lost_at.is_not(None)).order_by(till.c.id).limit(FOUND_MAX)).all()
-    found = ((row, exposure.of_till(conn, row.id)) for row in rows)
+    left = exposure.of_tills(conn, [row.id for row in rows], ctx.chain.currency)
     return [
         Found(
             f"{row.id}/{row.lost_at:%Y-%m-%dT%H:%M:%S}",
-            {"till": row.id, "lost_at": row.lost_at.isoformat(), **_outstanding(left)},
-            left.money_minor,
+            {"till": row.id, "lost_at": row.lost_at.isoformat(), **left[row.id].outstanding()},
+            left[row.id].money_minor,
         )
-        for row, left in found
-        if left
+        for row in rows
+        if left[row.id]
     ]
-
-
-def _outstanding(left: Exposure) -> dict[str, Any]:
-    return {"money_minor": left.money_minor, "pieces": left.pieces, "leases": len(left.lent)}
 
 
 def _tills(conn: Connection, ctx: Context, quiet: timedelta, *, pending: bool) -> list[Found]:
@@ -146,6 +141,7 @@ def _tills(conn: Connection, ctx: Context, quiet: timedelta, *, pending: bool) -
         at_home = exists().where(coupon.c.home == till.c.id)
         asked = and_(asked, till.c.lost_at.is_(None), or_(~devices.is_shut(), lent, at_home))
     rows = conn.execute(select(till, held.label("held")).where(asked).order_by(till.c.id).limit(FOUND_MAX)).all()
+    left = exposure.of_tills(conn, [row.id for row in rows], ctx.chain.currency)
     return [
         Found(
             f"{row.id}/{row.epoch}/{row.tail_seq}" if pending else f"{row.id}/{row.last_seen_at:%Y-%m-%dT%H:%M:%S}",
@@ -155,7 +151,7 @@ def _tills(conn: Connection, ctx: Context, quiet: timedelta, *, pending: bool) -
                 "announced": row.tail_seq,
                 "acked": row.acked_seq,
                 "orders_waiting": row.held,
-                "outstanding": _outstanding(exposure.of_till(conn, row.id)),
+                "outstanding": left[row.id].outstanding(),
             },
         )
         for row in rows

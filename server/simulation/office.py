@@ -210,14 +210,22 @@ class Office:
     def reclaim(self, part: Part) -> None:
         """Declare a till lost, and take back what it may spend."""
         self.truth.disaster(part.id).reclaimed = True
-        answer = self._order("POST", f"/v1/tills/{part.id}/reclaim", {"reason": "lost"})
-        self.desk.note("office", "reclaim", "no answer" if answer is None else "ok")
+        self._give_up("reclaim", part)
 
     def strand(self, part: Part) -> None:
         """Declare a till lost, and set aside what it may spend."""
         self.truth.stranded.add(part.id)
-        answer = self._order("POST", f"/v1/tills/{part.id}/strand", {"reason": "silent"})
-        self.desk.note("office", "strand", "no answer" if answer is None else "ok")
+        self._give_up("strand", part)
+
+    def _give_up(self, how: str, part: Part) -> None:
+        """Look at what a till has, and confirm it; a till that spoke in between is looked at another day."""
+        path = f"/v1/tills/{part.id}"
+        shown = self._order("GET", f"{path}/rights", None)
+        assert not isinstance(shown, Refusal), f"{part.id} is a till"
+        seen = None if shown is None else {"reason": "silent", "exposure": shown["exposure"]}
+        answer = None if seen is None else self._order("POST", f"{path}/{how}", seen)
+        told = answer.code.value if isinstance(answer, Refusal) else "ok"
+        self.desk.note("office", how, "no answer" if answer is None else told)
 
     def found(self, part: Part) -> None:
         """Declare a till found again, lost or not."""

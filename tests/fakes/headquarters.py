@@ -106,6 +106,12 @@ class Headquarters:
 
         return self._loop.run(ask())
 
+    def give_up(self, how: str, till: str = "t1", *, status: int = 200, reason: str = "stolen") -> dict[str, Any]:
+        """Strand or reclaim what a till has, as a person does: what was shown is confirmed."""
+        shown = self.call("GET", f"/v1/tills/{till}/rights", status=200)
+        body = {"reason": reason, "exposure": shown["exposure"]}
+        return self.call("POST", f"/v1/tills/{till}/{how}", body, status=status)
+
     def new_key(self, scope: str) -> str:
         """Make a key of a scope ("till" for till t1)."""
         if scope == "till":

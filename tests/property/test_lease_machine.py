@@ -71,7 +71,7 @@ class LeaseMachine(RuleBasedStateMachine):
         for till in self.tills.values():
             till.push()
         for name in sorted(self.given_up):
-            self.hq.call("POST", f"/v1/tills/{name}/reclaim", {"reason": "its ledger was cut"}, status=200)
+            self.hq.give_up("reclaim", name)
         assert "tail_lost" not in findings(self.hq)
         found = self._account()
         assert (found.spent, found.leased, found.stranded) == (self.spent, 0, 0)
@@ -154,9 +154,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(till=st.sampled_from(TILLS))
     def strand(self, till: str) -> None:
-        shown = self.hq.call("GET", f"/v1/tills/{till}/rights", status=200)
-        body = {"reason": "stolen", "exposure": shown["exposure"]}
-        self.hq.call("POST", f"/v1/tills/{till}/strand", body, status=200)
+        self.hq.give_up("strand", till)
         self.lost.add(till)
 
     @rule(till=st.sampled_from(TILLS))
@@ -167,7 +165,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.reclaims < 2)
     @rule(till=st.sampled_from(TILLS))
     def reclaim(self, till: str) -> None:
-        self.hq.call("POST", f"/v1/tills/{till}/reclaim", {"reason": "lost"}, status=200)
+        self.hq.give_up("reclaim", till)
         self.reclaims += 1
 
     @rule(till=st.sampled_from(TILLS), whole=st.booleans())

@@ -17,7 +17,7 @@ def counter(headquarters: Headquarters) -> Counter:
 
 
 def reclaim(headquarters: Headquarters) -> None:
-    headquarters.call("POST", "/v1/tills/t1/reclaim", {"reason": "stolen"}, status=200)
+    headquarters.give_up("reclaim")
 
 
 def test_a_coupon_that_was_used_twice_names_both_sales(headquarters: Headquarters, counter: Counter) -> None:

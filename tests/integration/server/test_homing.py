@@ -92,7 +92,7 @@ def test_a_till_gets_no_more_than_its_limits(
 
 def test_a_lost_till_gets_none(headquarters: Headquarters, counter: Counter) -> None:
     coupon(headquarters)
-    headquarters.call("POST", "/v1/tills/t1/strand", {"reason": "stolen"}, status=200)
+    headquarters.give_up("strand")
 
     assert bring(counter, status=409)["outcome"] == "not_allowed"
 
@@ -166,7 +166,7 @@ def test_where_the_till_does_not_answer_nobody_is_told_to_wait(
     if why == "silent":
         headquarters.clock.pass_time(seconds=61)
     if why == "lost":
-        headquarters.call("POST", "/v1/tills/t1/strand", {"reason": "stolen"}, status=200)
+        headquarters.give_up("strand")
 
     facts = Counter(headquarters, "t2").take_home(mine, status=409)["facts"]
 
@@ -179,7 +179,7 @@ def test_what_a_lost_till_has_at_home_is_asked_back_until_the_till_is_found(
     mine = coupon(headquarters)
     bring(counter)
 
-    headquarters.call("POST", "/v1/tills/t1/strand", {"reason": "stolen"}, status=200)
+    headquarters.give_up("strand")
     assert record(counter, mine)["recalled"]
 
     headquarters.call("POST", "/v1/tills/t1/found", {"reason": "van"}, status=200)

@@ -44,7 +44,7 @@ def lent(headquarters: Headquarters, till: str = "t1") -> list[dict[str, Any]]:
 
 
 def reclaim(headquarters: Headquarters, till: str = "t1") -> dict[str, Any]:
-    return headquarters.call("POST", f"/v1/tills/{till}/reclaim", {"reason": "stolen"}, status=200)
+    return headquarters.give_up("reclaim", till)
 
 
 def sell_by_lease(counter: Counter, order: str, minor: int, *, named: int | None = None, lease: str = "l1") -> None:
@@ -187,7 +187,7 @@ def test_a_till_that_enrolled_has_its_part_as_one_with_a_pass_has(
 def test_only_tills_that_may_want_it_share(headquarters: Headquarters, counter: Counter) -> None:
     headquarters.call("PUT", "/v1/stores/s2", {}, status=200)
     far, lost = Counter(headquarters, "t2", "s2"), Counter(headquarters, "t3")
-    headquarters.call("POST", "/v1/tills/t3/strand", {"reason": "stolen"}, status=200)
+    headquarters.give_up("strand", "t3")
     headquarters.campaign("here", stock=10, stores=["s1"])
 
     value = ask_share(counter, "value", "m1", 9_000, lease="l1")

@@ -37,8 +37,11 @@ def rights(headquarters: Headquarters, till: str = "t1") -> dict[str, Any]:
     return headquarters.call("GET", f"/v1/tills/{till}/rights", status=200)
 
 
-def strand(headquarters: Headquarters, till: str = "t1", *, status: int = 200, **keys: Any) -> dict[str, Any]:
-    return headquarters.call("POST", f"/v1/tills/{till}/strand", {"reason": "stolen", **keys}, status=status)
+def strand(headquarters: Headquarters, exposure: str | None = None, *, status: int = 200) -> dict[str, Any]:
+    if exposure is None:
+        return headquarters.give_up("strand", status=status)
+    body = {"reason": "stolen", "exposure": exposure}
+    return headquarters.call("POST", "/v1/tills/t1/strand", body, status=status)
 
 
 def account(headquarters: Headquarters, account_id: str = VALUE) -> accounts.Account:
@@ -66,9 +69,9 @@ def test_what_a_lost_till_has_is_set_aside_and_nobody_gets_it(headquarters: Head
     other = Counter(headquarters, "t2")
     shown = rights(headquarters)
 
-    told = strand(headquarters, exposure=shown["exposure"])
+    told = strand(headquarters, shown["exposure"])
 
-    assert (shown["money"], shown["pieces"]) == ("30.00", {"stock": 2, "uses": 0, "coupons": 1})
+    assert (shown["money"], shown["pieces"]) == ("60.00", {"stock": 2, "uses": 0, "coupons": 1})
     assert (told["money"], told["exposure"]) == (shown["money"], shown["exposure"])
     assert [each["stranded"] for each in told["leases"]] == [True, True]
     assert told["lost_at"] == headquarters.clock.at.isoformat()
@@ -85,13 +88,13 @@ def test_what_changed_since_it_was_shown_is_shown_again(headquarters: Headquarte
     sell(counter, "o1", 1)
     counter.push()
 
-    refused = strand(headquarters, exposure=shown["exposure"], status=409)
+    refused = strand(headquarters, shown["exposure"], status=409)
 
     assert refused["outcome"] == "illegal_transition" and account(headquarters).stranded == 0
     body = {"reason": "stolen", "exposure": shown["exposure"]}
     headquarters.call("POST", "/v1/tills/t1/reclaim", body, status=409)
     assert account(headquarters).leased == 2_999
-    strand(headquarters, exposure=rights(headquarters)["exposure"])
+    strand(headquarters, rights(headquarters)["exposure"])
 
 
 def test_declaring_it_lost_again_changes_nothing(headquarters: Headquarters, counter: Counter) -> None:
@@ -106,9 +109,9 @@ def test_declaring_it_lost_again_changes_nothing(headquarters: Headquarters, cou
 
 
 def test_only_headquarters_declares_a_till_lost_that_there_is(headquarters: Headquarters, counter: Counter) -> None:
-    strand(headquarters, "t9", status=404)
+    body = {"reason": "stolen", "exposure": "0" * 16}
+    headquarters.call("POST", "/v1/tills/t9/strand", body, status=404)
     headquarters.call("POST", "/v1/tills/t9/found", {"reason": "no"}, status=404)
-    body = {"reason": "stolen"}
     headquarters.call("POST", "/v1/tills/t1/strand", body, key=headquarters.new_key("manager"), status=403)
     counter.call("POST", "/v1/tills/t1/strand", body, status=403)
 
@@ -186,7 +189,7 @@ def test_what_was_set_aside_can_still_be_reclaimed_at_a_risk(headquarters: Headq
     sell(counter, "o1", 3_000)
     strand(headquarters)
 
-    headquarters.call("POST", "/v1/tills/t1/reclaim", {"reason": "burnt"}, status=200)
+    headquarters.give_up("reclaim")
 
     assert (account(headquarters).stranded, account(headquarters).available) == (0, 5_000)
     assert counter.verdicts() == [("CONFLICT", "late_use")]
@@ -253,4 +256,5 @@ def test_the_report_of_a_silent_till_says_what_it_has(headquarters: Headquarters
     check_tills(headquarters.services)
 
     outstanding = finding(headquarters, "silent_till")["detail"]["outstanding"]
-    assert outstanding == {"money_minor": 4_000, "pieces": {"stock": 0, "uses": 0, "coupons": 0}, "leases": 1}
+    none = {"stock": 0, "uses": 0, "coupons": 0}
+    assert outstanding == {"money_minor": 4_000, "pieces": none, "without_limit": none, "leases": 1}

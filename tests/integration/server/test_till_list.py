@@ -64,19 +64,19 @@ def test_what_each_may_spend_is_what_its_rights_show(headquarters: Headquarters,
 
     first, second = listed(headquarters)
 
-    assert (first["money"], first["pieces"]) == ("20.00", {"stock": 0, "uses": 0, "coupons": 1})
-    assert (second["money"], second["pieces"]) == ("5.00", {"stock": 2, "uses": 0, "coupons": 0})
+    assert (first["money"], first["pieces"]) == ("30.00", {"stock": 0, "uses": 0, "coupons": 1})
+    assert (second["money"], second["pieces"]) == ("25.00", {"stock": 2, "uses": 0, "coupons": 0})
     for each in (first, second):
         rights = headquarters.call("GET", f"/v1/tills/{each['till']}/rights", status=200)
         assert {
-            name: rights[name] for name in ("money", "pieces", "acked", "announced", "store")
+            name: rights[name] for name in ("money", "parts", "pieces", "without_limit", "acked", "announced", "store")
         }.items() <= each.items()
 
 
 def test_what_headquarters_decided_is_listed_and_in_the_history(headquarters: Headquarters, counter: Counter) -> None:
     post(headquarters, "t1/resume")
     post(headquarters, "t1/suspend", {"reason": "looked at"})
-    post(headquarters, "t1/strand", {"reason": "stolen"})
+    headquarters.give_up("strand")
     (shut,) = listed(headquarters)
     post(headquarters, "t1/resume")
     (open_again,) = listed(headquarters)

@@ -15,6 +15,7 @@ from app.domain.benefits import (
     Tiered,
     amount,
     lay,
+    most_off,
     stage,
 )
 from app.domain.refusals import RefusalCode
@@ -253,3 +254,27 @@ def test_what_is_free_already_gives_nothing() -> None:
 
 def test_shares_lie_on_the_lines_of_the_units_that_are_discounted() -> None:
     assert laid(BuyXGetY(1, 1), [101, 101], [2, 2]) == [51, 50]
+
+
+@pytest.mark.parametrize(
+    ("benefit", "most"),
+    [
+        (AmountOff(700), 700),
+        (PercentOff(Fraction(10), 3000), 3000),
+        (PercentOff(Fraction(10)), None),
+        (Tiered((Tier(5000, 500), Tier(10_000, 3000), Tier(20_000, 1000))), 3000),
+        (Every(3000, 400, 3), 1200),
+        (Every(3000, 400), None),
+        (FixedPrice(100), None),
+        (BuyXGetY(1, 1, max_times=2), None),
+    ],
+)
+def test_the_most_that_a_benefit_takes_off_whatever_is_bought(benefit: Benefit, most: int | None) -> None:
+    assert most_off(benefit) == most
+
+
+@pytest.mark.parametrize("benefit", [AmountOff(700), PercentOff(Fraction(50), 3000), TIERS, Every(3000, 400, 3)])
+def test_no_order_gets_more_than_the_most(benefit: Benefit) -> None:
+    most = most_off(benefit)
+
+    assert most is not None and sum(laid(benefit, [900_000, 100_000])) == most
