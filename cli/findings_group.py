@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import By, DatabaseUrl, DataDir, Language, OfficeUrl, Reason
+from cli.options import By, DatabaseUrl, DataDir, Language, OfficeUrl, Reason, WordsIn
 
 findings = typer.Typer(help="What a person must look at: list, show, decide, close, judge.", no_args_is_help=True)
 
@@ -27,7 +27,6 @@ class Decision(StrEnum):
 
 
 FindingId = Annotated[int, typer.Argument(min=1, help="Number of the finding, as `list` shows it.")]
-WordsIn = Annotated[Language, typer.Option("--language", help="Language of what is printed.")]
 
 
 @findings.command("list")

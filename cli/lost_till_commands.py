@@ -4,90 +4,103 @@ What it may have spent already is shown first, in money and pieces, and only wha
 till's name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from cli.exits import Exit, complain
 from cli.office import Office, at_office
+from resources.translations import load
 from server.services.answers import Answer
 from server.settings import Settings
 
-CONSEQUENCE = {
-    "strand": "It stays set aside for what the till may still tell: it is never sold again, and nothing is used twice.",
-    "reclaim": "It is usable elsewhere at once. What the till has spent of it already is then spent twice: your risk.",
-}
+Words = Mapping[str, str]
+CONSEQUENCE = {"strand": "tills.strand", "reclaim": "tills.reclaim"}
 
 
 def decide_lost_till(
-    settings: Settings, url: str, *, what: str, till_id: str, reason: str, confirm: str | None, ask: Callable[[], str]
+    settings: Settings,
+    url: str,
+    *,
+    what: str,
+    till_id: str,
+    reason: str,
+    language: str,
+    confirm: str | None,
+    ask: Callable[[str], str],
 ) -> int:
     """Show the exposure of a till, have it confirmed, and strand or reclaim; returns the exit code.
 
-    `confirm` is the till's name where nobody is to be asked; `ask` gets it from a person.
+    `confirm` is the till's name where nobody is to be asked; `ask` gets it from a person, by the question given.
     """
+    words = load(language)
 
     def act(office: Office) -> int:
         shown = office.rights(till_id)
         if shown["outcome"] != "ok":
-            return refused(shown, till_id)
-        show_rights(shown)
-        print(CONSEQUENCE[what])
-        if not confirmed(till_id, confirm=confirm, ask=ask):
+            return refused(shown, till_id, words)
+        show_rights(shown, words)
+        print(words[CONSEQUENCE[what]])
+        if not confirmed(till_id, words, confirm=confirm, ask=ask):
             return Exit.CANNOT_START
         done = office.decide(what, till_id, reason=reason, exposure=shown["exposure"])
         if done["outcome"] != "ok":
-            return refused(done, till_id)
-        print(f"Done: {what} {till_id}.")
+            return refused(done, till_id, words)
+        print(words["tills.done"].format(what=what, till=till_id))
         return Exit.OK
 
     return at_office(settings, url, act)
 
 
-def welcome_till(settings: Settings, url: str, *, till_id: str, reason: str) -> int:
+def welcome_till(settings: Settings, url: str, *, till_id: str, reason: str, language: str) -> int:
     """Declare a lost till found; returns the exit code."""
+    words = load(language)
 
     def act(office: Office) -> int:
         told = office.welcome(till_id, reason=reason)
         if told["outcome"] != "ok":
-            return refused(told, till_id)
-        print(f"Till {till_id} may be lent rights again; what was set aside comes back when it has synced.")
+            return refused(told, till_id, words)
+        print(words["tills.found"].format(till=till_id))
         return Exit.OK
 
     return at_office(settings, url, act)
 
 
-def confirmed(till_id: str, *, confirm: str | None, ask: Callable[[], str]) -> bool:
+def confirmed(till_id: str, words: Words, *, confirm: str | None, ask: Callable[[str], str]) -> bool:
     """Tell whether the till was named again; a person is told where it was not."""
-    if (ask() if confirm is None else confirm) == till_id:
+    if (ask(words["tills.ask"]) if confirm is None else confirm) == till_id:
         return True
-    complain(f"that is not {till_id}: nothing was changed")
+    complain(words["tills.another"].format(till=till_id))
     return False
 
 
-def show_rights(shown: Answer) -> None:
-    """Print what a till may spend without asking, and how much of its ledger is here."""
-    pieces = shown["pieces"]
-    since = f", lost since {shown['lost_at']}" if shown["lost_at"] else ""
-    print(f"Till {shown['till']}{since} may spend without asking:")
-    print(f"  money {shown['money']} (stored value, budgets, risk)")
-    print(f"  {pieces['stock']} coupons to give out, {pieces['coupons']} coupons to use, {pieces['uses']} card uses")
+def show_rights(shown: Answer, words: Words) -> None:
+    """Print what a till may spend without asking, what that is worth at most, and how much of its ledger is here."""
+    heading = words["tills.rights_lost" if shown["lost_at"] else "tills.rights"]
+    print(heading.format(**_named(shown), since=shown["lost_at"]))
+    parts, pieces = shown["parts"], shown["pieces"]
+    print(words["tills.parts_money"].format(**parts))
+    print(words["tills.parts_pieces"].format(**pieces, **{f"{kind}_money": parts[kind] for kind in pieces}))
+    if any(shown["without_limit"].values()):
+        print(words["tills.without_limit"].format(**shown["without_limit"]))
     for each in shown["leases"]:
-        aside = ", set aside" if each["stranded"] else ""
-        print(f"  lease {each['lease']}: {each['left']} of {each['lent']} left of {each['account']}{aside}")
+        print(words["tills.lease_aside" if each["stranded"] else "tills.lease"].format(**each))
     late = shown["announced"] - shown["acked"]
-    rest = f"; {late} more are announced and not here" if late else ""
-    print(f"Its ledger is here up to entry {shown['acked']}{rest}. What it sold since it was last heard, nobody knows.")
+    print(words["tills.ledger_late" if late else "tills.ledger"].format(acked=shown["acked"], late=late))
 
 
-def refused(answer: Answer, till_id: str) -> int:
+def _named(shown: Answer) -> Mapping[str, Any]:
+    return {name: shown[name] for name in ("till", "money", "currency")}
+
+
+def refused(answer: Answer, till_id: str, words: Words) -> int:
     """Say why the server does not do it; returns the exit code."""
-    if answer["outcome"] == "unknown_code":
-        complain(f"there is no till {till_id}")
-    elif answer["outcome"] == "illegal_transition":
-        complain(f"what till {till_id} has changed meanwhile: look again")
+    outcome = answer["outcome"]
+    if outcome == "unknown_code":
+        complain(words["tills.unknown"].format(till=till_id))
+    elif outcome == "illegal_transition":
+        complain(words["tills.changed"].format(till=till_id))
     elif answer.get("facts", {}).get("reason") == "till_revoked":
-        complain(
-            f"till {till_id} is revoked: only a new enrolment brings it back / 收银台 {till_id} 已吊销，须重新登记"
-        )
+        complain(words["tills.is_revoked"].format(till=till_id))
     else:
-        complain(f"refused: {answer['outcome']}")
+        complain(words["tills.refused"].format(title=words.get(f"refusal.{outcome}.title", ""), code=outcome))
     return Exit.CANNOT_START

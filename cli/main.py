@@ -17,6 +17,7 @@ from cli.options import (
     OfficeUrl,
     Reason,
     TillId,
+    WordsIn,
     a_person,
     an_id,
 )
@@ -84,12 +85,13 @@ def recover(
     copy: Annotated[
         Path | None, typer.Option(help="The folder of the second copy; default: the one remembered.")
     ] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="Build it anew though the ledger is sound.")] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Recover a till's damaged or lost ledger from what is left of it, its second copy, and the server."""
     from cli.recover_command import run_recover
 
-    raise typer.Exit(run_recover(data_dir, join=join, copy=copy))
+    raise typer.Exit(run_recover(data_dir, join=join, copy=copy, anew=anew))
 
 
 @app.command("close-day")
@@ -130,12 +132,14 @@ def strand(
     *,
     reason: Reason,
     confirm: Confirm = None,
+    language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
     url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """Declare a till lost: its rights are set aside for what it may still tell. Shows them, and asks first."""
-    raise typer.Exit(_decide("strand", till_id, reason, confirm=confirm, url=url, where=(data_dir, database_url)))
+    where = (url, data_dir, database_url)
+    raise typer.Exit(_decide("strand", till_id, reason, confirm=confirm, language=language, where=where))
 
 
 @app.command()
@@ -144,22 +148,34 @@ def reclaim(
     *,
     reason: Reason,
     confirm: Confirm = None,
+    language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
     url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """Take the rights of a lost till back at once, at a risk. Shows them, and asks first."""
-    raise typer.Exit(_decide("reclaim", till_id, reason, confirm=confirm, url=url, where=(data_dir, database_url)))
+    where = (url, data_dir, database_url)
+    raise typer.Exit(_decide("reclaim", till_id, reason, confirm=confirm, language=language, where=where))
 
 
-def _decide(
-    what: str, till_id: str, reason: str, *, confirm: str | None, url: str, where: tuple[Path | None, str | None]
-) -> int:
+_Where = tuple[str, Path | None, str | None]
+
+
+def _decide(what: str, till_id: str, reason: str, *, confirm: str | None, language: str, where: _Where) -> int:
     from cli.lost_till_commands import decide_lost_till
     from cli.settings import server_settings
+    from cli.till_access_commands import shut_till
 
-    settings = server_settings(data_dir=where[0], database_url=where[1])
-    return decide_lost_till(settings, url, what=what, till_id=till_id, reason=reason, confirm=confirm, ask=_ask_till)
+    url, data_dir, database_url = where
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    decide = shut_till if what in ("suspend", "revoke") else decide_lost_till
+    return decide(
+        settings, url, what=what, till_id=till_id, reason=reason, language=language, confirm=confirm, ask=_ask_till
+    )
+
+
+def _ask_till(question: str) -> str:
+    return str(typer.prompt(question, default="", show_default=False))
 
 
 @app.command()
@@ -167,6 +183,7 @@ def found(
     till_id: TillId,
     *,
     reason: Reason,
+    language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
     url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
@@ -176,7 +193,7 @@ def found(
     from cli.settings import server_settings
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(welcome_till(settings, url, till_id=till_id, reason=reason))
+    raise typer.Exit(welcome_till(settings, url, till_id=till_id, reason=reason, language=language))
 
 
 @app.command()
@@ -185,18 +202,21 @@ def suspend(
     *,
     reason: Reason,
     confirm: Confirm = None,
+    language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
     url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """Let a till speak no more until it is resumed. Shows what it has, and asks first."""
-    raise typer.Exit(_shut("suspend", till_id, reason, confirm=confirm, url=url, where=(data_dir, database_url)))
+    where = (url, data_dir, database_url)
+    raise typer.Exit(_decide("suspend", till_id, reason, confirm=confirm, language=language, where=where))
 
 
 @app.command()
 def resume(
     till_id: TillId,
     *,
+    language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
     url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
@@ -206,7 +226,7 @@ def resume(
     from cli.till_access_commands import resume_till
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(resume_till(settings, url, till_id=till_id))
+    raise typer.Exit(resume_till(settings, url, till_id=till_id, language=language))
 
 
 @app.command()
@@ -215,26 +235,14 @@ def revoke(
     *,
     reason: Reason,
     confirm: Confirm = None,
+    language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
     url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """Take a till out of service until it enrols anew. Shows what it has, and asks first."""
-    raise typer.Exit(_shut("revoke", till_id, reason, confirm=confirm, url=url, where=(data_dir, database_url)))
-
-
-def _shut(
-    what: str, till_id: str, reason: str, *, confirm: str | None, url: str, where: tuple[Path | None, str | None]
-) -> int:
-    from cli.settings import server_settings
-    from cli.till_access_commands import shut_till
-
-    settings = server_settings(data_dir=where[0], database_url=where[1])
-    return shut_till(settings, url, what=what, till_id=till_id, reason=reason, confirm=confirm, ask=_ask_till)
-
-
-def _ask_till() -> str:
-    return str(typer.prompt("Type the till's id to confirm", default="", show_default=False))
+    where = (url, data_dir, database_url)
+    raise typer.Exit(_decide("revoke", till_id, reason, confirm=confirm, language=language, where=where))
 
 
 @app.command()
@@ -242,6 +250,7 @@ def tills(
     *,
     after: Annotated[str, typer.Option(help="Begin behind the till of this id.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Tills to show at most.")] = 100,
+    language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
     url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
@@ -251,7 +260,7 @@ def tills(
     from cli.till_access_commands import list_tills
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(list_tills(settings, url, after=after, limit=limit))
+    raise typer.Exit(list_tills(settings, url, after=after, limit=limit, language=language))
 
 
 @app.command("offline-hours")
@@ -273,6 +282,7 @@ def offline_hours(
 @app.command()
 def risk(
     *,
+    language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
     url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
@@ -281,7 +291,8 @@ def risk(
     from cli.risk_commands import show_risk
     from cli.settings import server_settings
 
-    raise typer.Exit(show_risk(server_settings(data_dir=data_dir, database_url=database_url), url))
+    settings = server_settings(data_dir=data_dir, database_url=database_url)
+    raise typer.Exit(show_risk(settings, url, language=language))
 
 
 @app.command("risk-budget")
@@ -291,6 +302,7 @@ def risk_budget(
     *,
     by: By,
     reason: Reason,
+    language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
     url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
@@ -300,7 +312,7 @@ def risk_budget(
     from cli.settings import server_settings
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(set_risk(settings, url, till_id=till_id, amount=amount, by=by, reason=reason))
+    raise typer.Exit(set_risk(settings, url, till_id=till_id, amount=amount, by=by, reason=reason, language=language))
 
 
 StaffId = Annotated[str, typer.Argument(help="Id of the person, for example meg.", callback=an_id)]

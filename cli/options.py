@@ -26,6 +26,7 @@ DatabaseUrl = Annotated[
         help="sqlite:///PATH or postgresql://USER@HOST/NAME; a password belongs into PGPASSWORD or ~/.pgpass.",
     ),
 ]
+WordsIn = Annotated[Language, typer.Option("--language", help="Language of what is printed.")]
 LanguageOption = Annotated[Language, typer.Option(help="Language of the window.")]
 DEFAULT_URL = "https://127.0.0.1:8420"
 

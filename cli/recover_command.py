@@ -5,9 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.domain.refusals import RefusalCode
+from app.services.epochs import Begun
 from app.services.ports import Busy, Offline
 from app.services.system import SystemIds
 from app.services.till import Till
+from app.store import recovery
 from app.store.errors import StoreError
 from app.store.second_copy import SecondCopy
 from cli.exits import Exit, complain
@@ -26,9 +28,22 @@ _ONE_EPOCH = (
     "a new pass, and run this again / 总部对每个密钥只开启一次新账期：请先重新登记，再运行本命令"
 )
 
+_MISSING = (
+    "旧账本有缺失：总部有一条差异可查。",
+    " Something of the old ledger is missing: headquarters has a finding of it.",
+)
+_SOUND = (
+    "账本完好：无需恢复，未作任何更改。请启动收银机：pawtill till；若仍要重建，请加 --anew\n"
+    "The ledger is sound: nothing is to be recovered, and nothing was changed. Start the till: pawtill till; "
+    "to build it anew all the same: --anew"
+)
 
-def run_recover(data_dir: Path | None, *, join: Path | None, copy: Path | None) -> int:
-    """Build a sound ledger from what is left, in a new epoch, and put it in place; the damaged file is kept."""
+
+def run_recover(data_dir: Path | None, *, join: Path | None, copy: Path | None, anew: bool) -> int:
+    """Build a sound ledger from what is left, in a new epoch, and put it in place; the damaged file is kept.
+
+    One that is sound stays as it is, but for `anew`: the ledger tells nothing of damage to what was made from it.
+    """
     folder = till_folder(data_dir)
     try:
         make_folder(folder)
@@ -37,7 +52,8 @@ def run_recover(data_dir: Path | None, *, join: Path | None, copy: Path | None) 
         complain(str(error))
         return Exit.CANNOT_START
     except OSError as error:
-        complain(f"{folder} cannot be used: {error.strerror or error}")
+        why = error.strerror or error
+        complain(f"无法使用 {folder}：{why}", f"{folder} cannot be used: {why}")
         return Exit.CANNOT_START
 
     @contextmanager
@@ -50,6 +66,9 @@ def run_recover(data_dir: Path | None, *, join: Path | None, copy: Path | None) 
     second = SecondCopy(kept, joined.till_id) if kept else None
     who = (joined.till_id, joined.store_id)
     try:
+        if not anew and recovery.is_sound(folder / TILL_FILE, till_id=joined.till_id, copy=second):
+            print(_SOUND)
+            return Exit.OK
         with progress_shown() as progress:
             new_id = SystemIds().new()
             begun = recover(folder / TILL_FILE, opened, who=who, copy=second, new_id=new_id, progress=progress)
@@ -57,15 +76,23 @@ def run_recover(data_dir: Path | None, *, join: Path | None, copy: Path | None) 
         if isinstance(trouble, Misunderstood) and str(trouble) == RefusalCode.NOT_ALLOWED.value:
             complain(_ONE_EPOCH)
             return Exit.FOUND_SOMETHING
-        complain(f"head office was not asked ({trouble}): nothing has changed here; try again when it can be reached")
+        complain(
+            f"未能询问总部（{trouble}）：这里没有任何更改，请在能连上总部时再试",
+            f"head office was not asked ({trouble}): nothing has changed here; try again when it can be reached",
+        )
         return Exit.UNAVAILABLE
     except StoreError as error:
         return explain(error)
     except OSError as error:
         complain(str(error))
         return Exit.UNAVAILABLE
-    if begun is not None:
-        rest = "" if begun.whole else " Something of the old ledger is missing: headquarters has a finding of it."
-        print(f"Epoch {begun.epoch}: {begun.carried} entries are carried over.{rest}")
-    print("Recovered. The damaged file is kept beside the new one; start the till: pawtill till")
+    _tell(begun)
     return Exit.OK
+
+
+def _tell(begun: Begun | None) -> None:
+    if begun is not None:
+        print(f"账期 {begun.epoch}：已转入 {begun.carried} 条记录。" + ("" if begun.whole else _MISSING[0]))
+        print(f"Epoch {begun.epoch}: {begun.carried} entries are carried over." + ("" if begun.whole else _MISSING[1]))
+    print("已恢复。损坏的文件保留在新文件旁边；请启动收银机：pawtill till")
+    print("Recovered. The damaged file is kept beside the new one; start the till: pawtill till")

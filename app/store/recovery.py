@@ -19,6 +19,8 @@ from app.domain.ports import Progress, Step
 from app.store import boot, meta
 from app.store.database import TillDatabase
 from app.store.driver import run_each
+from app.store.errors import LedgerDamaged
+from app.store.instance_lock import InstanceLock
 from app.store.second_copy import SecondCopy, StoredEntry
 
 _ENTRY = "epoch, seq, entry_id, kind, schema, body, prev_hash, hash, wall_ms, mono_ms, boot, operator"
@@ -71,6 +73,39 @@ def enrolment_of(path: Path) -> str | None:
         return str(json.loads(told["enrolment"]))
     except (sqlite3.Error, KeyError, ValueError):
         return None
+
+
+def is_sound(path: Path, *, till_id: str, copy: SecondCopy | None) -> bool:
+    """Tell whether nothing is to be recovered: the file is there and whole, and nobody knows of more than it has.
+
+    Every entry verifies, the last epoch has each number, what this machine wrote last is there, and all of the second
+    copy; a try to recover it that broke off is finished first. Raises LedgerLocked where a till is open on it.
+    """
+    with closing(InstanceLock(path)):
+        there = path.exists() and path.stat().st_size > 0
+        return there and not working_file(path).exists() and _verifies(path, till_id, copy)
+
+
+def _verifies(path: Path, till_id: str, copy: SecondCopy | None) -> bool:
+    mark = boot.read_mark(_lock_line(path))
+    try:
+        boot.inspect(path, mark="", busy_timeout_ms=0)
+        with _reading(path) as connection:
+            rows: int = connection.execute("SELECT count(*) FROM entry").fetchone()[0]
+    except (LedgerDamaged, *_UNREADABLE):
+        return False
+    found = {(each.entry.epoch, each.entry.seq): each for each in _readable(path, till_id, upto=0)}
+    epoch = max((place[0] for place in found), default=1)
+    last_seq = max((seq for at, seq in found if at == epoch), default=0)
+    if len(found) != rows or not _is_whole(found, till_id, epoch=epoch, last_seq=last_seq):
+        return False
+    if mark is not None:
+        written = found.get(mark[:2])
+        if written is None or written.entry.hash[:8].hex() != mark[2]:
+            return False
+    known = {place: each.entry.hash for place, each in found.items()}
+    kept = ((each.entry.epoch, each.entry.seq, each.entry.hash) for each in copy.entries()) if copy else ()
+    return all(known.get((at, seq)) == digest for at, seq, digest in kept)
 
 
 def salvage(

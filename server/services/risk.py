@@ -110,7 +110,8 @@ def shown(conn: Connection, ctx: Context, till_id: str) -> Answer:
     if conn.execute(select(schema.till.c.id).where(schema.till.c.id == till_id)).one_or_none() is None:
         return refused(unknown(TILL, till_id))
     books = _books(conn, [till_id])
-    return ok(till=till_id, **_view(list(books.values()), ctx.chain.currency))
+    currency = ctx.chain.currency
+    return ok(till=till_id, currency=currency.code, **_view(list(books.values()), currency))
 
 
 def overview(conn: Connection, ctx: Context) -> Answer:

@@ -13,7 +13,7 @@ from cli.office import open_office
 from cli.server_process import ServerProcess
 from cli.settings import server_settings
 from server.opening import open_services
-from server.services import catalog, leases
+from server.services import campaigns, catalog, leases
 from server.services.context import Actor
 from server.services.system import SystemClock, SystemIds
 from tests.integration.cli.command import pawtill_here
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def strand(folder: Path, *more: str) -> tuple[int, str, str]:
-    ended = pawtill_here("strand", "R1", "--reason", "stolen", "--data-dir", folder, *more)
+    ended = pawtill_here("strand", "R1", "--reason", "stolen", "--language", "en", "--data-dir", folder, *more)
     return ended.code, ended.said, ended.complained
 
 
@@ -53,7 +53,7 @@ def test_the_exposure_is_shown_before_it_is_confirmed(folder: Path) -> None:
     code, said, _ = strand(folder, "--confirm", "R1")
 
     assert code == Exit.OK
-    assert said.index("money 30.00") < said.index("Done")
+    assert said.index("at most 30.00 CNY") < said.index("Done")
     assert rights(folder)["leases"] == [
         {"lease": "l1", "account": "value:m1", "lent": 3_000, "left": 3_000, "stranded": True}
     ]
@@ -62,7 +62,7 @@ def test_the_exposure_is_shown_before_it_is_confirmed(folder: Path) -> None:
 def test_another_name_changes_nothing(folder: Path) -> None:
     code, said, complained = strand(folder, "--confirm", "R2")
 
-    assert code == Exit.CANNOT_START and "money 30.00" in said and "nothing was changed" in complained
+    assert code == Exit.CANNOT_START and "at most 30.00 CNY" in said and "nothing was changed" in complained
     assert rights(folder)["lost_at"] is None
 
 
@@ -70,24 +70,24 @@ def test_what_changes_while_a_person_reads_is_not_confirmed(folder: Path, capsys
     settings = server_settings(data_dir=folder)
     with ServerProcess(folder) as server:
 
-        def ask() -> str:
+        def ask(_question: str) -> str:
             with open_office(settings, server.url) as office:
                 office.decide("reclaim", "R1", reason="burnt", exposure=str(office.rights("R1")["exposure"]))
             return "R1"
 
-        keys = {"what": "strand", "till_id": "R1", "reason": "stolen", "confirm": None}
+        keys = {"what": "strand", "till_id": "R1", "reason": "stolen", "confirm": None, "language": "en"}
         code = lost_till_commands.decide_lost_till(settings, server.url, ask=ask, **keys)  # type: ignore[arg-type]
 
         assert code == Exit.CANNOT_START and "look again" in capsys.readouterr().err
         assert rights(folder, server.url)["lost_at"] is None
-        welcomed = lost_till_commands.welcome_till(settings, server.url, till_id="R1", reason="found")
+        welcomed = lost_till_commands.welcome_till(settings, server.url, till_id="R1", reason="found", language="en")
         assert welcomed == Exit.OK
 
 
 def test_reclaiming_and_finding_it_again(folder: Path) -> None:
     reclaim = pawtill_here("reclaim", "R1", "--reason", "burnt", "--confirm", "R1", "--data-dir", folder)
-    found = pawtill_here("found", "R1", "--reason", "van", "--data-dir", folder)
-    nobody = pawtill_here("found", "R9", "--reason", "van", "--data-dir", folder)
+    found = pawtill_here("found", "R1", "--reason", "van", "--language", "en", "--data-dir", folder)
+    nobody = pawtill_here("found", "R9", "--reason", "van", "--language", "en", "--data-dir", folder)
 
     assert (reclaim.code, found.code, nobody.code) == (Exit.OK, Exit.OK, Exit.CANNOT_START)
     assert rights(folder)["leases"] == [] and "no till R9" in nobody.complained
@@ -97,3 +97,33 @@ def test_headquarters_key_is_sent_to_no_other_machine(folder: Path) -> None:
     ended = pawtill_here("strand", "R1", "--reason", "x", "--data-dir", folder, "--url", "http://hq.example")
 
     assert ended.code == Exit.CANNOT_START and "another machine" in ended.complained
+
+
+@pytest.mark.parametrize(
+    ("language", "worth", "coupons"),
+    [
+        ("zh", "最多可花费 30.00 CNY", "未计入以上金额：可使用的券 0 张，可发放的券 2 张"),
+        (
+            "en",
+            "at most 30.00 CNY",
+            "no rule limits them: 0 coupons to use, 2 coupons to give out",
+        ),
+    ],
+)
+def test_what_no_rule_limits_is_named_in_both_languages(folder: Path, language: str, worth: str, coupons: str) -> None:
+    settings = server_settings(data_dir=folder)
+    services = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
+    try:
+        rule = {"id": "c1", "stock": 5, "benefit": {"type": "percent_off", "percent": 10}}
+        services.write(lambda conn, ctx: campaigns.create(conn, ctx, rule))
+        till = Actor("till", "k", "R1", "riverside")
+        services.write(lambda conn, ctx: leases.lend(conn, ctx, leases.Asked("l2", "stock:c1", 2)), till)
+    finally:
+        services.database.close()
+
+    ended = pawtill_here(
+        "reclaim", "R1", "--reason", "x", "--confirm", "R2", "--language", language, "--data-dir", folder
+    )
+
+    assert ended.code == Exit.CANNOT_START and worth in ended.said and coupons in ended.said
+    assert ("没有作任何更改" in ended.complained) == (language == "zh")

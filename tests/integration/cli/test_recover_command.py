@@ -57,3 +57,16 @@ def test_what_is_no_pass_is_said(tmp_path: Path) -> None:
     ended = pawtill_here("recover", "--join", tmp_path / "none.json", "--data-dir", tmp_path)
 
     assert ended.code == Exit.CANNOT_START
+
+
+def test_a_sound_ledger_is_left_as_it_is_without_a_server(file: Path) -> None:
+    folder = file.with_name("till")
+    for part in folder.iterdir():
+        part.unlink()
+    TillDatabase.open(folder / "till.db", till_id="R1", store_id="s1").close()
+    before = (folder / "till.db").read_bytes()
+
+    ended = pawtill_here("recover", "--join", file, "--data-dir", folder)
+
+    assert ended.code == Exit.OK and "账本完好" in ended.said and "The ledger is sound" in ended.said
+    assert (folder / "till.db").read_bytes() == before and not list(folder.glob("*.damaged-*"))

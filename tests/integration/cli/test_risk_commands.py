@@ -25,11 +25,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def grant(folder: Path, till: str, amount: str, *more: str) -> Ended:
-    return pawtill_here("risk-budget", till, amount, "--by", "Hana", "--reason", "fair", "--data-dir", folder, *more)
+    return pawtill_here(
+        "risk-budget", till, amount, "--by", "Hana", "--reason", "fair", "--language", "en", "--data-dir", folder, *more
+    )
 
 
 def shown(folder: Path, *more: str) -> list[list[str]]:
-    ended = pawtill_here("risk", "--data-dir", folder, *more)
+    ended = pawtill_here("risk", "--language", "en", "--data-dir", folder, *more)
     assert ended.code == Exit.OK
     return [line.split() for line in ended.said.splitlines()]
 
@@ -55,6 +57,17 @@ def test_what_makes_no_sense_is_said_and_changes_nothing(folder: Path) -> None:
     assert (wrong.code, nobody.code) == (Exit.CANNOT_START, Exit.CANNOT_START)
     assert "lots is no amount" in wrong.complained and "no till R9" in nobody.complained
     assert shown(folder)[-1] == ["Worst", "case:", "0.00", "CNY"]
+
+
+def test_it_speaks_chinese(folder: Path) -> None:
+    here = ("--language", "zh", "--data-dir", folder)
+    nobody = pawtill_here("risk", *here).said
+    set_to = pawtill_here("risk-budget", "R1", "300.00", "--by", "Hana", "--reason", "fair", *here).said
+    wrong = pawtill_here("risk-budget", "R1", "lots", "--by", "Hana", "--reason", "fair", *here).complained
+    worst = pawtill_here("risk", *here).said
+
+    assert "没有收银机承担风险" in nobody and "最多可损失 300.00 CNY" in set_to
+    assert "lots 不是" in wrong and "最坏情况：300.00 CNY" in worst
 
 
 def test_a_manager_is_named_by_a_pin_that_is_typed_twice(folder: Path) -> None:

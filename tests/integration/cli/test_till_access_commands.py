@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def shut(folder: Path, what: str, *more: str) -> tuple[int, str, str]:
-    ended = pawtill_here(what, "R1", "--reason", "stolen", "--data-dir", folder, *more)
+    ended = pawtill_here(what, "R1", "--reason", "stolen", "--language", "en", "--data-dir", folder, *more)
     return ended.code, ended.said, ended.complained
 
 
@@ -62,7 +62,7 @@ def test_what_it_has_and_what_follows_is_said_before_it_is_shut_out(folder: Path
 
     assert code == Exit.OK
     shown = said[: said.index("Done")]
-    for words in ("money 30.00", "up to entry 7; 2 more", "pawtill strand R1", "pawtill reclaim R1"):
+    for words in ("at most 30.00 CNY", "up to entry 7; 2 more", "pawtill strand R1", "pawtill reclaim R1"):
         assert words in shown
     assert ("pawtill resume R1" if what == "suspend" else "pawtill enrolment-code R1 --store riverside") in shown
     assert (told(folder)["access"], told(folder)["reason"], told(folder)["money"]) == (access, "stolen", "30.00")
@@ -72,7 +72,7 @@ def test_what_it_has_and_what_follows_is_said_before_it_is_shut_out(folder: Path
 def test_another_name_shuts_nothing_out(folder: Path, what: str) -> None:
     code, said, complained = shut(folder, what, "--confirm", "R2")
 
-    assert code == Exit.CANNOT_START and "money 30.00" in said and "nothing was changed" in complained
+    assert code == Exit.CANNOT_START and "at most 30.00 CNY" in said and "nothing was changed" in complained
     assert told(folder)["access"] == "OPEN"
 
 
@@ -88,16 +88,16 @@ def test_resuming_a_suspended_till_and_not_a_revoked_one(folder: Path) -> None:
     stands = told(folder)["access"]
     shut(folder, "revoke", "--confirm", "R1")
 
-    refused = pawtill_here("resume", "R1", "--data-dir", folder)
+    refused = pawtill_here("resume", "R1", "--language", "en", "--data-dir", folder)
 
     assert (resumed.code, stands) == (Exit.OK, "OPEN")
-    assert refused.code == Exit.CANNOT_START and "enrolment" in refused.complained and "吊销" in refused.complained
+    assert refused.code == Exit.CANNOT_START and "enrolment" in refused.complained
     assert told(folder)["access"] == "REVOKED"
 
 
 def test_a_till_that_is_not_there_is_not_shut_out(folder: Path) -> None:
     for what in ("suspend", "revoke"):
-        ended = pawtill_here(what, "R9", "--reason", "x", "--confirm", "R9", "--data-dir", folder)
+        ended = pawtill_here(what, "R9", "--reason", "x", "--confirm", "R9", "--language", "en", "--data-dir", folder)
         assert ended.code == Exit.CANNOT_START and "no till R9" in ended.complained
     assert pawtill_here("resume", "R9", "--data-dir", folder).code == Exit.CANNOT_START
 
@@ -105,10 +105,10 @@ def test_a_till_that_is_not_there_is_not_shut_out(folder: Path) -> None:
 def test_a_running_server_is_asked(folder: Path) -> None:
     settings = server_settings(data_dir=folder)
     with ServerProcess(folder) as server:
-        keys = {"till_id": "R1", "reason": "stolen", "confirm": "R1", "ask": lambda: ""}
+        keys = {"till_id": "R1", "reason": "stolen", "confirm": "R1", "language": "en", "ask": str}
         suspended = till_access_commands.shut_till(settings, server.url, what="suspend", **keys)  # type: ignore[arg-type]
         shut_out = told(folder, server.url)
-        resumed = till_access_commands.resume_till(settings, server.url, till_id="R1")
+        resumed = till_access_commands.resume_till(settings, server.url, till_id="R1", language="en")
 
         assert (suspended, resumed) == (Exit.OK, Exit.OK)
         assert (shut_out["access"], told(folder, server.url)["access"]) == ("SUSPENDED", "OPEN")
@@ -118,18 +118,37 @@ def test_tills_are_listed_with_what_keeps_each_from_being_like_another(folder: P
     shut(folder, "suspend", "--confirm", "R1")
     pawtill_here("strand", "R1", "--reason", "x", "--confirm", "R1", "--data-dir", folder)
 
-    said = pawtill_here("tills", "--data-dir", folder).said
+    said = pawtill_here("tills", "--language", "en", "--data-dir", folder).said
 
     heading, first, second = said.splitlines()
     assert heading.split()[:3] == ["till", "store", "state"]
     assert "suspended, lost" in first and "never" in first and "-1.5 s" in first and "30.00" in first
-    assert first.split()[-8:] == ["7", "9", "-1.5", "s", "30.00", "0", "0", "0"] and "open" in second
+    assert first.split()[-9:] == ["7", "9", "-1.5", "s", "30.00", "0", "0", "0", "0"] and "open" in second
 
 
 def test_tills_come_in_pages(folder: Path) -> None:
-    first = pawtill_here("tills", "--limit", "1", "--data-dir", folder).said
-    second = pawtill_here("tills", "--limit", "1", "--after", "R1", "--data-dir", folder).said
+    first = pawtill_here("tills", "--limit", "1", "--language", "en", "--data-dir", folder).said
+    second = pawtill_here("tills", "--limit", "1", "--language", "en", "--after", "R1", "--data-dir", folder).said
 
     assert "R1" in first and "pawtill tills --after R1" in first
     assert "R2" in second and "more" not in second
-    assert "no tills behind R2" in pawtill_here("tills", "--after", "R2", "--data-dir", folder).said
+    assert "no tills behind R2" in pawtill_here("tills", "--after", "R2", "--language", "en", "--data-dir", folder).said
+
+
+def test_tills_are_listed_and_shut_out_in_chinese_where_nothing_is_said(folder: Path) -> None:
+    here = ("--data-dir", folder)
+    suspended = pawtill_here("suspend", "R1", "--reason", "x", "--confirm", "R1", *here).said
+    listed = pawtill_here("tills", *here).said.splitlines()
+    resumed = pawtill_here("resume", "R1", *here).said
+    nobody = pawtill_here("revoke", "R9", "--reason", "x", "--confirm", "R9", *here).complained
+
+    assert "服务器不再听它的任何消息：pawtill resume R1" in suspended and "在您作出决定之前" in suspended
+    assert listed[0].split()[:3] == ["收银机", "门店", "状态"] and "已暂停" in listed[1] and "没有密钥" not in listed[2]
+    assert "已恢复通信" in resumed and "没有收银机 R9" in nobody
+
+
+def test_columns_stand_under_each_other_in_chinese_too(folder: Path) -> None:
+    heading, first, _ = pawtill_here("tills", "--data-dir", folder).said.splitlines()
+
+    before = heading[: heading.index("状态")]
+    assert first.index("正常") == len(before) + len("收银机门店"), "each character of these takes two cells"
