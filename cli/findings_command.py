@@ -19,7 +19,7 @@ from server.services import findings, quarantine
 from server.services.answers import Answer, ok
 from server.services.context import Actor
 from server.services.findings import Word
-from server.services.remedies import words_of
+from server.services.remedies import NOBODY, words_of
 from server.services.services import Services
 from server.services.system import SystemClock, SystemIds
 from server.settings import Settings
@@ -34,12 +34,17 @@ def run_list(settings: Settings, url: str, *, language: str, state: str | None) 
     path = f"/v1/findings?limit={LISTED_MAX}" + (f"&state={state}" if state else "")
 
     def here(services: Services) -> Answer:
-        return ok(findings=services.read(lambda conn, _: findings.newest(conn, limit=LISTED_MAX, state=state)))
+        return services.read(
+            lambda conn, ctx: ok(
+                currency=ctx.chain.currency.code, findings=findings.newest(conn, limit=LISTED_MAX, state=state)
+            )
+        )
 
     def tell(answer: Mapping[str, Any], words: Mapping[str, str]) -> None:
         for each in answer["findings"]:
             state, what = words["state." + each["state"]], words[words_of(each["kind"])]
-            print(f"{each['id']:>6}  {state:<8}  {what}  {each['key']}")
+            amount = _figure(each, answer["currency"]) if each["amount_minor"] else "-"
+            print(f"{each['id']:>6}  {state:<8}  {amount:>12}  {what}  {each['key']}")
         if not answer["findings"]:
             print(words["findings.none"])
 
@@ -178,9 +183,15 @@ def _show(found: Mapping[str, Any], words: Mapping[str, str]) -> None:
 
 
 def _amount(found: Mapping[str, Any], words: Mapping[str, str]) -> str:
-    """Say how much: in money, whose loss it is; after a decision the currency is not told again."""
+    """Say how much: in money, whose loss it is, where it is one."""
+    amount = _figure(found, found["currency"])
     if not found["in_money"]:
-        return words["findings.count"].format(amount=found["amount_minor"])
-    code = found.get("currency")
-    amount = f"{Currency.of(code).format(found['amount_minor'])} {code}" if code else str(found["amount_minor"])
+        return words["findings.count"].format(amount=amount)
+    if found["loser"] == NOBODY:
+        return words["findings.at_stake"].format(amount=amount)
     return words["findings.loss"].format(loser=words[f"loser.{found['loser']}"], amount=amount)
+
+
+def _figure(found: Mapping[str, Any], currency: str) -> str:
+    amount: int = found["amount_minor"]
+    return f"{Currency.of(currency).format(amount)} {currency}" if found["in_money"] else str(amount)

@@ -43,9 +43,9 @@ def get_findings(
 ) -> JSONResponse:
     """List the newest findings, and count the open ones by kind."""
 
-    def find(conn: Any, _ctx: Any) -> dict[str, Any]:
+    def find(conn: Any, ctx: Any) -> dict[str, Any]:
         listed = findings.newest(conn, limit=limit, state=state, kind=kind)
-        return ok(findings=listed, open=findings.open_counts(conn))
+        return ok(currency=ctx.chain.currency.code, findings=listed, open=findings.open_counts(conn))
 
     return reply(services.read(find, actor))
 

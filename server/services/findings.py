@@ -101,7 +101,7 @@ def decide(conn: Connection, ctx: Context, finding_id: int, *, word: Word) -> An
         return refused(unknown(FINDING, str(finding_id)))
     by = signed(ctx, word)
     if (row.state, row.decision, row.decided_by) == (FindingState.DECIDED, word.decision, by):
-        return ok(**_view(row))
+        return ok(**_view(row), currency=ctx.chain.currency.code)
     values = {"decision": word.decision, "decided_by": by, "decided_at": ctx.now}
     return _step(conn, ctx, row, event=FindingEvent.DECIDE, word=word, values=values)
 
@@ -112,7 +112,7 @@ def close(conn: Connection, ctx: Context, finding_id: int, *, word: Word) -> Ans
     if row is None:
         return refused(unknown(FINDING, str(finding_id)))
     if row.state == FindingState.CLOSED:
-        return ok(**_view(row))
+        return ok(**_view(row), currency=ctx.chain.currency.code)
     return _step(conn, ctx, row, event=FindingEvent.CLOSE, word=word, values={"closed_at": ctx.now})
 
 
@@ -140,7 +140,7 @@ def _step(
     history.record(conn, [_event(row, event, step.to, reason=reason, operator=signed(ctx, word))], ctx.now)
     after = _find(conn, row.id)
     assert after is not None, "nothing is deleted"
-    return ok(**_view(after))
+    return ok(**_view(after), currency=ctx.chain.currency.code)
 
 
 def _event(

@@ -45,6 +45,7 @@ def test_a_finding_is_listed_shown_decided_and_closed(folder: Path) -> None:
 
     assert [each[0] for each in (listed, shown, decided, closed, after)] == [Exit.OK] * 5
     assert "Money came for an order that was off" in listed[1] and "o1/e1" in listed[1]
+    assert "12.50 CNY" in listed[1] and "Loss: the customer, 12.50 CNY" in decided[1] and "12.50 CNY" in closed[1]
     assert "Loss: the customer, 12.50 CNY" in shown[1] and '"order": "o1"' in shown[1]
     assert "Pay the customer back" in shown[1]
     assert "Lin (headquarters:command line)" in decided[1]
@@ -56,6 +57,26 @@ def test_it_speaks_chinese(folder: Path) -> None:
     code, text = say(folder, "show", 1, language="zh")
 
     assert (code, "损失：顾客 12.50 CNY" in text, "把钱退给顾客" in text) == (Exit.OK, True, True)
+
+
+@pytest.mark.parametrize(
+    ("language", "words"), [("zh", "涉及金额 395.00 CNY，目前没有人受损失"), ("en", "At stake, and nobody's loss")]
+)
+def test_what_nobody_has_lost_is_no_loss(folder: Path, language: str, words: str) -> None:
+    headquarters = Headquarters(folder)
+    for kind, amount in (("lost_till_heard", 39_500), ("late_use", 7)):
+        headquarters.services.write(
+            lambda conn, ctx, kind=kind, amount=amount: findings.open_finding(
+                conn, kind=kind, key="t1/x", amount_minor=amount, detail={}, now=ctx.now
+            )
+        )
+    headquarters.close()
+
+    shown, listed = say(folder, "show", 2, language=language)[1], say(folder, "list", language=language)[1]
+
+    assert words in shown and "395.00 CNY" in shown and not {"Loss", "损失："} & set(shown.split())
+    newest, lost, _ = listed.splitlines()
+    assert "395.00 CNY" in lost and newest.split()[2] == "7", "a count is no money"
 
 
 def test_what_cannot_be_done_is_said(folder: Path) -> None:
