@@ -20,7 +20,7 @@ from app.domain.refusals import Refusal
 from app.services.ports import Offline
 from server.db.errors import DatabaseTrouble
 from server.jobs import run_due
-from server.scenario import server_part, till_part
+from server.scenario import by_name, server_part, till_part
 from server.scenario.clock import VirtualClock
 from server.scenario.founding import found
 from server.scenario.ids import ScenarioIds
@@ -29,6 +29,7 @@ from server.scenario.server_part import Unasked, request_for
 from server.scenario.tables import START
 from server.scenario.world import memory_folder
 from server.services.admission import claiming
+from server.services.services import Services
 from server.simulation import shop
 from server.simulation.counters import Counters
 from server.simulation.machines import (
@@ -162,6 +163,19 @@ class Chain:
     def till(self, number: int) -> TillMachine:
         """Return one of the tills."""
         return self.tills[number % len(self.tills)]
+
+    def take_in(self, part: TillMachine) -> str | None:
+        """Give a till a new name, as by a new code; those before are worthless. None = the server does not answer."""
+
+        def take(services: Services) -> str | Refusal:
+            return services.write(lambda conn, ctx: by_name.take_in(conn, ctx, part.id, store_id=part.store_id))
+
+        name = None
+        with suppress(DatabaseTrouble):
+            name = self.server.run(take)
+        assert not isinstance(name, Refusal), f"{part.id} stands in a store"
+        self.note("office", "new_key", "no answer" if name is None else "ok")
+        return name
 
     @property
     def now_ms(self) -> int:

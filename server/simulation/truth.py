@@ -69,7 +69,7 @@ class Disaster:
 
     `since_ms` is when the image was made that its disk was rolled back to, or when it last told everything before its
     disk was `destroyed`; None = neither befell it. `reclaimed` = its rights were taken back by headquarters, or perhaps
-    were. `mended` = it came with a new pass since, and carried over what it had.
+    were. `mended` = it came with a new key since, and carried over what it had.
     """
 
     since_ms: int | None = None
