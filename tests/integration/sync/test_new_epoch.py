@@ -315,7 +315,7 @@ def test_a_copy_with_the_old_key_is_shut_out_when_the_till_has_joined_anew(chain
 
     with pytest.raises(Offline, match="till_replaced"):
         copy.sync()
-    with copy.engine.paused(), pytest.raises(Offline, match="key_refused"):
+    with copy.engine.paused(), pytest.raises(Offline, match="till_replaced"):
         copy.till.begin_epoch(ServerRegistry(copy.client, "t1"))
 
 
