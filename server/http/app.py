@@ -36,7 +36,6 @@ from server.lookout import Lookout
 from server.scrape import Scrape
 from server.services import keys
 from server.services.admission.admission import with_admission
-from server.services.keys import Who
 from server.services.services import Services
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -76,7 +75,7 @@ def create_app(
     *,
     lifespan: Lifespan | None = None,
     running: Running | None = None,
-    who: Who = keys.authenticate,
+    who: keys.Who = keys.authenticate,
 ) -> FastAPI:
     """Return the application on these services; it holds no state of its own.
 
