@@ -17,6 +17,7 @@ from cli.till_folder import (
     find_enrolment,
     make_folder,
     read_joined,
+    tell_of_file,
     till_folder,
     write_joined,
 )
@@ -115,8 +116,7 @@ def _keep(folder: Path, enrolled: Enrolled, *, joined: Joined | None, granted: J
         raise NotEnrolled(f"{folder} is of a till in store {joined.store_id}, the code of one in {granted.store_id}")
     vault = Vault(folder)
     vault.save(granted.till_id, enrolled.secrets)
-    if vault.notice:
-        complain(f"no keyring answers here, so the till's secrets are in a file in {folder}, for its owner alone")
+    tell_of_file(vault, folder)
     write_joined(folder, granted)
     vault.forget_attempt(granted.till_id)
 

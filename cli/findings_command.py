@@ -7,21 +7,17 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from app.domain.money import Currency
 from app.domain.refusals import RefusalCode
-from app.services.ports import Busy, Offline
 from cli.chain_door import own_line
-from cli.data_trouble import explain
 from cli.exits import Exit, complain
+from cli.office import explained
 from resources.translations import load
-from server.code_key import CodeKeyDiffers, CodeKeyMissing
-from server.db.errors import DatabaseTrouble, DataDirInUse
+from server.db.errors import DataDirInUse
 from server.opening import open_services
 from server.services import findings, quarantine
 from server.services.answers import Answer, ok
-from server.services.context import Actor, NotProvisioned
+from server.services.context import Actor
 from server.services.findings import Word
 from server.services.remedies import words_of
 from server.services.services import Services
@@ -33,7 +29,7 @@ OPERATOR = Actor("headquarters", "command line")
 LISTED_MAX = 1000
 
 
-def run_list(settings: Settings, *, language: str, state: str | None) -> int:
+def run_list(settings: Settings, url: str, *, language: str, state: str | None) -> int:
     """Print the newest findings, one line each; those in one state where it is named."""
     path = f"/v1/findings?limit={LISTED_MAX}" + (f"&state={state}" if state else "")
 
@@ -47,52 +43,73 @@ def run_list(settings: Settings, *, language: str, state: str | None) -> int:
         if not answer["findings"]:
             print(words["findings.none"])
 
-    return _run(settings, language, here=here, there=lambda client: client.get(path), tell=tell)
+    return _run((settings, url), language, here=here, there=lambda client: client.get(path), tell=tell)
 
 
-def run_show(settings: Settings, finding_id: int, *, language: str) -> int:
+def run_show(settings: Settings, url: str, finding_id: int, *, language: str) -> int:
     """Print one finding: what, how much and whose loss, what is proposed, the evidence of both sides, its history."""
 
     def here(services: Services) -> Answer:
         return services.read(lambda conn, ctx: findings.shown(conn, ctx, finding_id))
 
     path = f"/v1/findings/{finding_id}"
-    return _run(settings, language, here=here, there=lambda client: client.get(path), tell=_show)
+    return _run((settings, url), language, here=here, there=lambda client: client.get(path), tell=_show)
 
 
-def run_decide(settings: Settings, finding_id: int, *, language: str, word: Word) -> int:
+def run_decide(settings: Settings, url: str, finding_id: int, *, language: str, word: Word) -> int:
     """Decide about a finding and print it."""
     body = {"decision": word.decision, "by": word.by, "reason": word.reason}
-    return _say(settings, finding_id, step="decide", word=word, body=body, language=language)
+    return _say(settings, url, finding_id, step="decide", word=word, body=body, language=language)
 
 
-def run_close(settings: Settings, finding_id: int, *, language: str, word: Word) -> int:
+def run_close(settings: Settings, url: str, finding_id: int, *, language: str, word: Word) -> int:
     """Close a finding that was decided and print it."""
     body = {"by": word.by, "reason": word.reason}
-    return _say(settings, finding_id, step="close", word=word, body=body, language=language)
+    return _say(settings, url, finding_id, step="close", word=word, body=body, language=language)
 
 
-def run_judge(settings: Settings, finding_id: int, *, language: str, word: Word) -> int:
-    """Have the entry of a finding judged again and print the finding."""
+def run_judge(settings: Settings, url: str, finding_id: int, *, language: str, word: Word) -> int:
+    """Have the entry of a finding judged again, all of them where it holds many, and print the finding."""
     body = {"by": word.by, "reason": word.reason}
-    return _say(settings, finding_id, step="judge", word=word, body=body, language=language)
+
+    def here(services: Services) -> Answer:
+        answer: Answer = _to_the_end(
+            lambda: services.write(lambda conn, ctx: quarantine.judge(conn, ctx, finding_id, word=word), OPERATOR)
+        )
+        return answer
+
+    def there(client: ServerClient) -> Any:
+        return _to_the_end(lambda: client.post(f"/v1/findings/{finding_id}/judge", body))
+
+    return _run((settings, url), language, here=here, there=there, tell=_show)
 
 
-def _say(settings: Settings, finding_id: int, *, step: str, word: Word, body: Json, language: str) -> int:
-    use_case = {"decide": findings.decide, "close": findings.close, "judge": quarantine.judge}[step]
+def _to_the_end(judge: Callable[[], Any]) -> Any:
+    """Judge as long as that leaves less to be judged; return the last answer."""
+    left: int | None = None
+    while True:
+        answer = judge()
+        now = answer.get("left", 0) if isinstance(answer, dict) else 0
+        if not now or (left is not None and now >= left):
+            return answer
+        left = now
+
+
+def _say(settings: Settings, url: str, finding_id: int, *, step: str, word: Word, body: Json, language: str) -> int:
+    use_case = {"decide": findings.decide, "close": findings.close}[step]
 
     def here(services: Services) -> Answer:
         return services.write(lambda conn, ctx: use_case(conn, ctx, finding_id, word=word), OPERATOR)
 
     path = f"/v1/findings/{finding_id}/{step}"
-    return _run(settings, language, here=here, there=lambda client: client.post(path, body), tell=_show)
+    return _run((settings, url), language, here=here, there=lambda client: client.post(path, body), tell=_show)
 
 
 # ------------------------------------------------------------------ asking
 
 
 def _run(
-    settings: Settings,
+    where: tuple[Settings, str],
     language: str,
     *,
     here: Callable[[Services], Answer],
@@ -100,24 +117,21 @@ def _run(
     tell: Callable[[Mapping[str, Any], Mapping[str, str]], None],
 ) -> int:
     """Ask the database, or the server that has it, and print the answer; 1 where it is a no."""
-    try:
-        answer = _ask_here(settings, here)
-    except DataDirInUse as error:
-        found = _ask_server(settings, there)
-        if found is None:
-            return explain(error)
-        answer = found
-    except NotProvisioned:
-        complain("this database has no chain yet; start the server once: pawtill server")
-        return Exit.CANNOT_START
-    except (DatabaseTrouble, SQLAlchemyError, CodeKeyMissing, CodeKeyDiffers, ValueError, OSError) as error:
-        return explain(error)
+    settings, url = where
     words = load(language)
-    if answer["outcome"] != "ok":
-        complain(_no(answer, words))
-        return Exit.FOUND_SOMETHING
-    tell(answer, words)
-    return Exit.OK
+
+    def ask() -> int:
+        try:
+            answer = _ask_here(settings, here)
+        except DataDirInUse:
+            answer = _ask_server(settings, url, there)
+        if answer["outcome"] != "ok":
+            complain(_no(answer, words))
+            return Exit.FOUND_SOMETHING
+        tell(answer, words)
+        return Exit.OK
+
+    return explained(settings, url, ask)
 
 
 def _ask_here(settings: Settings, here: Callable[[Services], Answer]) -> Answer:
@@ -128,13 +142,10 @@ def _ask_here(settings: Settings, here: Callable[[Services], Answer]) -> Answer:
         services.database.close()
 
 
-def _ask_server(settings: Settings, there: Callable[[ServerClient], Any]) -> Answer | None:
-    """Ask the server of this machine; None where it does not answer, or does not take the folder's key."""
-    try:
-        with own_line(settings) as client:
-            answer = there(client)
-    except (OSError, Offline, Busy):
-        return None
+def _ask_server(settings: Settings, url: str, there: Callable[[ServerClient], Any]) -> Answer:
+    """Ask the server of this machine; raises Offline or Busy, and OSError where the folder has no key."""
+    with own_line(settings, url) as client:
+        answer = there(client)
     return answer if isinstance(answer, dict) else {"outcome": answer.code.value, "facts": dict(answer.facts)}
 
 

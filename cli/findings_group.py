@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import DatabaseUrl, DataDir, Language
+from cli.options import By, DatabaseUrl, DataDir, Language, OfficeUrl, Reason
 
 findings = typer.Typer(help="What a person must look at: list, show, decide, close, judge.", no_args_is_help=True)
 
@@ -28,8 +28,6 @@ class Decision(StrEnum):
 
 FindingId = Annotated[int, typer.Argument(min=1, help="Number of the finding, as `list` shows it.")]
 WordsIn = Annotated[Language, typer.Option("--language", help="Language of what is printed.")]
-By = Annotated[str, typer.Option(help="Who says so, by name; kept in the history.")]
-Why = Annotated[str, typer.Option(help="Why; kept in the history.")]
 
 
 @findings.command("list")
@@ -38,6 +36,7 @@ def list_findings(
     state: Annotated[FindingState | None, typer.Option(help="Only those in this state.")] = None,
     language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
+    url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """List the newest findings, one line each."""
@@ -45,7 +44,7 @@ def list_findings(
     from cli.settings import server_settings
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(run_list(settings, language=language, state=state))
+    raise typer.Exit(run_list(settings, url, language=language, state=state))
 
 
 @findings.command("show")
@@ -54,6 +53,7 @@ def show_finding(
     *,
     language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
+    url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """Show a finding: how much and whose loss, what is proposed, the evidence of both sides, who decided what."""
@@ -61,7 +61,7 @@ def show_finding(
     from cli.settings import server_settings
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(run_show(settings, finding_id, language=language))
+    raise typer.Exit(run_show(settings, url, finding_id, language=language))
 
 
 @findings.command("decide")
@@ -70,9 +70,10 @@ def decide_finding(
     decision: Annotated[Decision, typer.Argument(help="Do what is proposed, leave it, or what the reason says.")],
     *,
     by: By,
-    reason: Why,
+    reason: Reason,
     language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
+    url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """Decide about a finding; the same decision again changes nothing."""
@@ -81,7 +82,7 @@ def decide_finding(
     from server.services.findings import Word
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(run_decide(settings, finding_id, language=language, word=Word(by, reason, decision)))
+    raise typer.Exit(run_decide(settings, url, finding_id, language=language, word=Word(by, reason, decision)))
 
 
 @findings.command("close")
@@ -89,9 +90,10 @@ def close_finding(
     finding_id: FindingId,
     *,
     by: By,
-    reason: Why,
+    reason: Reason,
     language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
+    url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """Close a finding that was decided: it is done."""
@@ -100,7 +102,7 @@ def close_finding(
     from server.services.findings import Word
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(run_close(settings, finding_id, language=language, word=Word(by, reason)))
+    raise typer.Exit(run_close(settings, url, finding_id, language=language, word=Word(by, reason)))
 
 
 @findings.command("judge")
@@ -108,9 +110,10 @@ def judge_again(
     finding_id: FindingId,
     *,
     by: By,
-    reason: Why,
+    reason: Reason,
     language: WordsIn = Language.ZH,
     data_dir: DataDir = None,
+    url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
 ) -> None:
     """Judge the entry of a finding in quarantine again, as a server does by itself every hour until it is decided."""
@@ -119,4 +122,4 @@ def judge_again(
     from server.services.findings import Word
 
     settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(run_judge(settings, finding_id, language=language, word=Word(by, reason)))
+    raise typer.Exit(run_judge(settings, url, finding_id, language=language, word=Word(by, reason)))

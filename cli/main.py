@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from cli.findings_group import findings
-from cli.options import DEFAULT_URL, DatabaseUrl, DataDir, Language, LanguageOption
+from cli.options import (
+    DEFAULT_URL,
+    By,
+    DatabaseUrl,
+    DataDir,
+    Language,
+    LanguageOption,
+    OfficeUrl,
+    Reason,
+    TillId,
+    a_person,
+    an_id,
+)
 
 app = typer.Typer(
     name="pawtill",
@@ -81,13 +93,10 @@ def close_day(data_dir: DataDir = None) -> None:
     raise typer.Exit(run_close_day(data_dir))
 
 
-TillId = Annotated[str, typer.Argument(help="Id of the till.")]
-Reason = Annotated[str, typer.Option(help="Why; kept in the till's history.")]
 Confirm = Annotated[
     str | None,
     typer.Option(help="The till's id again, where nobody is to be asked; what it has is shown all the same."),
 ]
-OfficeUrl = Annotated[str, typer.Option(help="Where the server of this machine listens; default: on its port.")]
 
 
 @app.command()
@@ -255,7 +264,7 @@ def risk_budget(
     till_id: TillId,
     amount: Annotated[str, typer.Argument(help="What may be lost there at most from now on; 0 = no risk is taken.")],
     *,
-    by: Annotated[str, typer.Option(help="Who says so, by name; kept in the history.")],
+    by: By,
     reason: Reason,
     data_dir: DataDir = None,
     url: OfficeUrl = "",
@@ -269,15 +278,17 @@ def risk_budget(
     raise typer.Exit(set_risk(settings, url, till_id=till_id, amount=amount, by=by, reason=reason))
 
 
-StaffId = Annotated[str, typer.Argument(help="Id of the person, for example meg.")]
+StaffId = Annotated[str, typer.Argument(help="Id of the person, for example meg.", callback=an_id)]
 
 
 @app.command()
 def manager(
     staff_id: StaffId,
     *,
-    name: Annotated[str, typer.Option(help="The name that tills show.")],
-    store: Annotated[str | None, typer.Option(help="Id of the store at whose tills; default: every store.")] = None,
+    name: Annotated[str, typer.Option(help="The name that tills show.", callback=a_person)],
+    store: Annotated[
+        str | None, typer.Option(help="Id of the store at whose tills; default: every store.", callback=an_id)
+    ] = None,
     data_dir: DataDir = None,
     url: OfficeUrl = "",
     database_url: DatabaseUrl = None,
@@ -310,9 +321,9 @@ def manager_left(
 
 @app.command("enrolment-code")
 def enrolment_code(
-    till_id: Annotated[str, typer.Argument(help="Id of the till, for example R1.")],
+    till_id: TillId,
     *,
-    store: Annotated[str, typer.Option(help="Id of its store; made if it is new.")],
+    store: Annotated[str, typer.Option(help="Id of its store; made if it is new.", callback=an_id)],
     data_dir: DataDir = None,
     url: Annotated[str, typer.Option(help="Where the till reaches the server.")] = DEFAULT_URL,
     database_url: DatabaseUrl = None,
@@ -327,7 +338,7 @@ def enrolment_code(
 
 @app.command()
 def enrol(
-    till_id: Annotated[str, typer.Argument(help="Id of this till, as headquarters named it.")],
+    till_id: TillId,
     *,
     code: Annotated[str, typer.Option(help="The one-time code from `pawtill enrolment-code`.")],
     server: Annotated[str, typer.Option(help="Where the server is.")] = DEFAULT_URL,
@@ -342,7 +353,7 @@ def enrol(
 @app.command()
 def restored(
     *,
-    reason: Annotated[str, typer.Option(help="Why the backup was put back; kept in the history.")],
+    reason: Reason,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -395,7 +406,7 @@ def simulate(
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that share the seeds.")] = 1,
     only: Annotated[str, typer.Option(help="Numbers of the events to play, as a failing seed names them.")] = "",
     disasters: Annotated[
-        bool | None, typer.Option(help="Rolled-back disks and reclaimed rights; default: in one seed of five.")
+        bool | None, typer.Option(help="Disks and servers set back, rights reclaimed; default: in three seeds of ten.")
     ] = None,
     small: Annotated[bool, typer.Option(help="Make a failing seed small before it is told.")] = True,
 ) -> None:

@@ -90,15 +90,27 @@ def open_office(settings: Settings, url: str) -> Iterator[Office]:
 
 def at_office(settings: Settings, url: str, act: Callable[[Office], int]) -> int:
     """Act as headquarters and return the exit code; a person is told what keeps it from being done."""
+
+    def enter() -> int:
+        with open_office(settings, url) as office:
+            return act(office)
+
+    return explained(settings, url, enter)
+
+
+def explained(settings: Settings, url: str, ask: Callable[[], int]) -> int:
+    """Ask the database, or the server that has it, and return the exit code; what keeps it from answering is told."""
     address = own_address(settings, url)
     if url not in ("", address):
         complain(f"{url} is another machine: run this where the server is, or call its API")
         return Exit.CANNOT_START
     try:
-        with open_office(settings, url) as office:
-            return act(office)
+        return ask()
     except (Offline, Busy) as error:
-        complain(f"the server on this data gives no answer on {address} ({error}); name its address with --url")
+        complain(
+            f"the server on this data gives no answer on {address} ({error}); name its address with --url",
+            f"使用此数据的服务器在 {address} 上没有应答；请用 --url 指明它的地址",
+        )
         return Exit.DATA_IN_USE
     except NotProvisioned:
         complain("there is no chain yet; start the server once: pawtill server")

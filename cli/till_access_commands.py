@@ -21,9 +21,10 @@ CONSEQUENCE = {
         "file and comes in after that."
     ),
     "revoke": (
-        "The server hears nothing of it any more, for good. Only a new enrolment brings it back:\n"
+        "It gets nothing from the server any more, for good. Only a new enrolment brings it back:\n"
         "  pawtill enrolment-code {till} --store {store}, then pawtill enrol {till} at the till\n"
-        "What it has not sent stays in its own file, and comes in when that same folder enrols; codes made before are "
+        "What it still tells is kept in one finding and not booked, until you say so: pawtill findings judge. What it "
+        "has not sent\nstays in its own file, and comes in when that same folder enrols; codes made before are "
         "worthless.\n"
         "It may sell on without a line, with the rights above, which nobody else gets."
     ),

@@ -7,6 +7,7 @@ from typing import Any
 from platformdirs import user_data_path
 
 from app.services.secrets import Vault
+from cli.exits import complain
 from ui.running_till import Enrolment, Joined
 
 TILL_FILE = "till.db"
@@ -90,3 +91,12 @@ def copy_folder(folder: Path) -> Path | None:
     except OSError:
         return None
     return Path(text) if text else None
+
+
+def tell_of_file(vault: Vault, folder: Path) -> None:
+    """Tell a person where the secrets are kept in a file, because no keyring took them."""
+    if vault.notice:
+        complain(
+            f"no keyring answers here, so the till's secrets are in a file in {folder}, for its owner alone",
+            f"本机没有可用的密钥环，收银台的密钥存放在 {folder} 的文件里，仅文件所有者可读",
+        )

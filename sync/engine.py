@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from app.domain.ports import Clock, Probe, Progress, no_progress
+from app.domain.ports import Clock, Probe, Progress, Step, UnderWay, no_progress
 from app.services.ports import Busy, Offline, no_probe
 from app.store import meta
 from app.store.database import TillDatabase
 from app.store.errors import StoreError
 from app.store.meta import instant_ms
 from sync.client import Misunderstood, ServerClient, TooLarge
-from sync.hello import greet
+from sync.hello import Stop, SyncStopped, greet
 from sync.protocol import longest_rest_s
 from sync.pull import Pulled, pull
 from sync.push import Pushed, push
@@ -102,7 +102,9 @@ class SyncEngine:
         rng: random.Random | None = None,
         wait: Wait = wait_for,
     ) -> None:
-        self._session = Session(db, client, clock, probe)
+        self._session = Session(db, client, clock, probe, progress=self._tell)
+        self._watcher: Progress = no_progress
+        self._under_way: UnderWay | None = None
         self._one_at_a_time = threading.Lock()
         self._noting = threading.Lock()
         self._status = SyncStatus()
@@ -125,9 +127,15 @@ class SyncEngine:
         Raises Offline (SyncStopped where a person must look), Busy, and what `app.store.errors` names. What was done
         until then stays done.
         """
-        with self._one_at_a_time:
+        with self._alone():
             with self.contact():
-                came_back = self._greet()
+                try:
+                    came_back = self._greet()
+                except SyncStopped as stopped:
+                    if stopped.stop is Stop.REVOKED:
+                        # We get nothing any more; what happened here is heard, and waits for a person there.
+                        push(self._session)
+                    raise
                 try:
                     pushed = push(self._session)
                 except (TooLarge, Misunderstood):
@@ -144,19 +152,19 @@ class SyncEngine:
 
     def push_now(self) -> Pushed:
         """Push what is pending; says hello first where the line was down."""
-        with self._one_at_a_time, self.contact():
+        with self._alone(), self.contact():
             self._greet_once()
             return push(self._session)
 
     def pull_now(self) -> Pulled:
         """Pull what changed; says hello first where the line was down."""
-        with self._one_at_a_time, self.contact():
+        with self._alone(), self.contact():
             self._greet_once()
             return pull(self._session)
 
     def look(self) -> Pulled:
         """Say hello and pull: behind it our clock is measured and the copy is fresh, and nothing was pushed."""
-        with self._one_at_a_time, self.contact():
+        with self._alone(), self.contact():
             self._greet()
             return pull(self._session)
 
@@ -165,7 +173,7 @@ class SyncEngine:
 
         No greeting goes before it, for a ledger that is not the server's any more stops there.
         """
-        with self._one_at_a_time, self.contact():
+        with self._alone(), self.contact():
             with self._session.db.read() as conn:
                 known = meta.load(conn).cursor
             if not known:
@@ -188,13 +196,13 @@ class SyncEngine:
         except (TooLarge, Misunderstood):
             return False
         finally:
-            self._one_at_a_time.release()
+            self._let_go()
         return not self._pending()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Keep every session away while the block runs, and begin afresh behind it."""
-        with self._one_at_a_time:
+        with self._alone():
             try:
                 yield
             finally:
@@ -204,11 +212,29 @@ class SyncEngine:
     @contextmanager
     def watched(self, progress: Progress) -> Iterator[None]:
         """Tell how far sessions are while the block runs."""
-        self._session = replace(self._session, progress=progress)
+        self._watcher = progress
         try:
             yield
         finally:
-            self._session = replace(self._session, progress=no_progress)
+            self._watcher = no_progress
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep every other session away while the block runs."""
+        self._one_at_a_time.acquire()
+        try:
+            yield
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._under_way = None
+        self._one_at_a_time.release()
+
+    def _tell(self, step: Step, done: int, total: int) -> None:
+        """Keep how far the session is, where there is more to come, and tell who watches it."""
+        self._under_way = UnderWay(step, done, total) if done < total else None
+        self._watcher(step, done, total)
 
     def _greet(self) -> bool:
         came_back = greet(self._session)
@@ -234,6 +260,11 @@ class SyncEngine:
     def status(self) -> SyncStatus:
         """Return how the line is; never waits."""
         return self._status
+
+    @property
+    def under_way(self) -> UnderWay | None:
+        """Return how far the session of this moment is, None where it is done with one request or there is none."""
+        return self._under_way
 
     def observe(self, observer: Observer) -> None:
         """Call `observer` with every new status, from whatever thread notices it."""

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from app.domain.basket import Cover
+from app.domain.ports import UnderWay
 from app.domain.refunds import RefundLine
 from app.domain.refusals import Refusal, RefusalCode, refuse
 from app.services.ports import (
@@ -72,8 +73,13 @@ class ServerHeadOffice:
         reason = self._engine.status.reason
         return LineTrouble(reason) if reason in _FOR_A_PERSON else None
 
+    @property
+    def under_way(self) -> UnderWay | None:
+        """Tell how far a sync is that needs more than one request for a step, None where none is under way."""
+        return self._engine.under_way
+
     def hold(self, request: HoldRequest) -> HoldGranted | Refusal:
-        """Ask for the rights of an order, all or none. Raises Offline (held or not, who knows) and Busy (not held)."""
+        """Ask for the rights of an order, all or none. Raises Offline (held or not, who knows) and Busy (not yet)."""
         self._engine.push_before_asking()
         with self._engine.contact():
             answer = self._client.post(f"/v1/orders/{_segment(request.order_id)}/hold", _hold_body(request))

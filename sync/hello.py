@@ -50,17 +50,19 @@ def greet(session: Session) -> bool:
 
     Then it is told of our rights before it is pushed what used them.
 
-    Raises SyncStopped, Offline and Busy; nothing is stored then. A till whose file is damaged says so and stops there;
-    one that finds in the answer that its ledger is no longer the server's says that too, so that headquarters hears of
-    it: only the till can tell, since what the server sees may as well be a copy of an old greeting.
+    Raises SyncStopped, Offline and Busy; nothing is stored then, unless headquarters took this till out of service:
+    what happened here is heard all the same. A till whose file is damaged says so and stops there; one that finds in
+    the answer that its ledger is no longer the server's says that too, so that headquarters hears of it: only the till
+    can tell, since what the server sees may as well be a copy of an old greeting.
     """
     sent_at = session.clock.now()
     answer = _say(session, sent_at)
     received_at = session.clock.now()
     if session.db.damaged:
         raise SyncStopped(Stop.DAMAGED)
-    restored = _came_back(session, answer)
-    if restored:
+    known = _known_incarnation(session)
+    if known != answer.incarnation and _is_one(session, answer):
+        # Also of one that we do not know: a file that was recovered has leases, and has forgotten from whom.
         adopt(session)
     stop = _take(session, answer, heard_ms=instant_ms(sent_at + (received_at - sent_at) / 2))
     if stop in _ONLY_WE_KNOW and answer.state == "OK":
@@ -68,14 +70,17 @@ def greet(session: Session) -> bool:
             _say(session, session.clock.now(), stopped=stop)
     if stop is not None:
         raise SyncStopped(stop)
-    return restored
+    return known not in (0, answer.incarnation)
 
 
-def _came_back(session: Session, answer: HelloAnswer) -> bool:
-    """Tell whether this is another incarnation of the server that we knew, and our ledger is one with its own."""
+def _known_incarnation(session: Session) -> int:
     with session.db.read() as conn:
-        known = meta.load(conn).incarnation
-        return known not in (0, answer.incarnation) and _compare(conn, session, answer) is None
+        return meta.load(conn).incarnation
+
+
+def _is_one(session: Session, answer: HelloAnswer) -> bool:
+    with session.db.read() as conn:
+        return _compare(conn, session, answer) is None
 
 
 def _compare(conn: Connection, session: Session, answer: HelloAnswer) -> Stop | None:
@@ -99,10 +104,13 @@ def _say(session: Session, now: datetime, *, stopped: Stop | None = None) -> Hel
 
 
 def _take(session: Session, answer: HelloAnswer, *, heard_ms: int) -> Stop | None:
-    """Store what the answer teaches where both ledgers are one; else store nothing and return what they are."""
+    """Store what the answer teaches where both ledgers are one, and return what keeps this till from going on."""
     with session.db.write() as tx:
         stop = _compare(tx, session, answer)
-        if stop is None:
+        if stop is Stop.REVOKED:
+            # That the server came back from a backup is learnt when our rights can be told it again.
+            answer = answer.model_copy(update={"incarnation": meta.load(tx).incarnation})
+        if stop in (None, Stop.REVOKED):
             move_cursor(tx, session.ledger, answer.acked)
             _learn(tx, answer, heard_ms)
     return stop
@@ -197,9 +205,9 @@ def _learn(tx: Connection, answer: HelloAnswer, heard_ms: int) -> None:
         "clock_offset_ms": answer.now_ms - heard_ms,
         "time_floor_ms": _floor(known.time_floor_ms, answer.now_ms),
     }
-    if known.incarnation not in (0, answer.incarnation) or answer.head < known.cursor:
+    if known.incarnation != answer.incarnation or answer.head < known.cursor:
         # Restored from a backup: its feed counts anew from there, so our place in it means nothing any more, and
-        # what it gave out since is known to nobody.
+        # what it gave out since is known to nobody. A file that was recovered may have read the feed of another.
         learnt["cursor"] = 0
         coupons.forget(tx)
     changed = {name: value for name, value in learnt.items() if value != getattr(known, name)}

@@ -25,9 +25,11 @@ def pull(session: Session) -> Pulled:
     Raises Offline and Busy.
     """
     records = skipped = 0
+    first: int | None = None
     while True:
         with session.db.read() as conn:
             cursor = meta.load(conn).cursor
+        first = cursor if first is None else first
         answer = session.client.exchange(PULL_PATH, Pull(proto=PROTOCOL, till=session.till, cursor=cursor), PullAnswer)
         if answer.next < cursor or answer.since not in (None, cursor):
             # A copy of another page: what lies between that one and our cursor would be passed over.
@@ -39,7 +41,7 @@ def pull(session: Session) -> Pulled:
         if answer.next > cursor:
             skipped += _apply(session, fresh, answer.next)
             records += len(fresh)
-        session.progress(Step.FETCH, answer.next, answer.head)
+        session.progress(Step.FETCH, answer.next - first, max(0, answer.head - first))
         if not answer.more:
             return Pulled(records, skipped)
 

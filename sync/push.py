@@ -91,7 +91,7 @@ def push(session: Session, *, batches_max: int | None = None) -> Pushed:
         session.probe("before_ack")
         if answer.error in ("EPOCH", "ANNOUNCE"):
             # The answer to a greeting says whether we are one; a copy of an old answer to a push cannot.
-            greet(session)
+            _show(session)
             unshown += 1
             if answer.error == "EPOCH" or unshown > SHOWINGS_MAX:
                 raise Offline("stale_answer")
@@ -146,7 +146,16 @@ def _announce(session: Session, batch: Batch) -> None:
     with session.db.read() as conn:
         told = meta.load(conn).seen_seq
     if batch.entries[-1].seq < batch.last[0] and told < batch.last[0]:
+        _show(session)
+
+
+def _show(session: Session) -> None:
+    """Say hello. A till that headquarters took out of service goes on: what happened here is heard all the same."""
+    try:
         greet(session)
+    except SyncStopped as stopped:
+        if stopped.stop is not Stop.REVOKED:
+            raise
 
 
 def _ask(session: Session, batch: Batch) -> PushAnswer:

@@ -15,6 +15,11 @@ from ui.theme import dress
 from ui.words import Language, Words
 
 
+def spoken(language: Language) -> Words:
+    """Return the words of a language, before the chain's currency and the store's zone are known."""
+    return Words(language, zone=ZoneInfo(NOT_SYNCED.store_zone), currency=NOT_SYNCED.currency)
+
+
 def open_window(
     till: Till,
     *,
@@ -32,7 +37,7 @@ def open_window(
     application = QApplication.instance()
     assert isinstance(application, QApplication), "a QApplication must exist before any window"
     dress(application)
-    words = Words(language, zone=ZoneInfo(NOT_SYNCED.store_zone), currency=NOT_SYNCED.currency)
+    words = spoken(language)
     words.watch(lambda: setattr(till, "language", words.language.value))
     tasks = Tasks()
     counter = CounterPresenter(till, tasks, refresh=refresh)

@@ -251,6 +251,7 @@ class MainWindow(QMainWindow):
 
     def _ticked(self) -> None:
         self.counter.status.poll()
+        self.counter.desk.fetch.tick()
         self.status_bar.draw()
 
     # ------------------------------------------------------------------ the window itself

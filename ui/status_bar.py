@@ -1,4 +1,4 @@
-"""Draw the permanent status bar: online or offline since, what is not synced, who and where, what time it is."""
+"""Draw the permanent status bar: the line or how far a long sync is, what is not synced, who and where, what time."""
 
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QFrame, QHBoxLayout
@@ -33,12 +33,11 @@ class StatusBar(QFrame):
                 row.addSpacing(16)
             self._icons[name], self.labels[name] = Label(), Label()
             self._icons[name].setFixedSize(QSize(22, 22))
-            for part in (self._icons[name], self.labels[name]):
-                part.setVisible(name != "copy")
             row.addWidget(self._icons[name])
             row.addWidget(self.labels[name])
             if name == "till":
                 row.addSpacing(16)
+        self._show("copy", False)
 
     def draw(self) -> None:
         """Show the last status known; before the first there is only a dash."""
@@ -54,7 +53,10 @@ class StatusBar(QFrame):
 
     def _draw_line(self, status: TillStatus) -> None:
         words = self._words
-        if status.online:
+        if status.under_way is not None:
+            # A line over which so much comes is up, whatever the end of the last session said.
+            self._set("line", words.work(status.under_way), icon="sync")
+        elif status.online:
             self._set("line", words.text("status.online"), icon="online")
         elif status.offline_since is None:
             self._set("line", words.text("status.offline"), icon="offline", warn=True)
@@ -67,6 +69,7 @@ class StatusBar(QFrame):
         pending, parked = status.pending_count, status.parked_count
         self._set("pending", words.text("status.pending", count="?" if pending is None else pending))
         self._set("parked", words.text("status.parked", count="?" if parked is None else parked), warn=bool(parked))
+        self._show("sync", status.under_way is None)
         if status.last_sync_at is None:
             self._set("sync", words.text("status.never_synced"), warn=True)
         else:
@@ -78,10 +81,13 @@ class StatusBar(QFrame):
 
     def _draw_copy(self, lag: int | None) -> None:
         """Say how far the second copy is behind, where one is kept."""
-        for part in (self._icons["copy"], self.labels["copy"]):
-            part.setVisible(lag is not None)
+        self._show("copy", lag is not None)
         if lag is not None:
             self._set("copy", self._words.text("status.copy_lag", count=lag), icon="pending", warn=lag > 0)
+
+    def _show(self, name: str, visible: bool) -> None:
+        for part in (self._icons[name], self.labels[name]):
+            part.setVisible(visible)
 
     def _set(self, name: str, text: str, *, icon: str = "", warn: bool = False) -> None:
         label, tone = self.labels[name], "warning" if warn else ""

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from app.domain.basket import MILLI, format_qty
 from app.domain.money import Currency
+from app.domain.ports import UnderWay
 from app.domain.refusals import Refusal
 from app.domain.rules import Rule
 from resources.translations import load
@@ -146,6 +147,10 @@ class Words:
     def clock(self, at: datetime) -> str:
         """Write the time of day in the store's zone."""
         return f"{at.astimezone(self.zone):%H:%M}"
+
+    def work(self, work: UnderWay) -> str:
+        """Write how far long work is: `Sending records: 200 / 2,340`."""
+        return self.text(f"work.{work.step}", done=f"{work.done:,}", total=f"{work.total:,}")
 
     def tier(self, tier: str) -> str:
         """Write a member's tier; a chain may have tiers of its own names."""

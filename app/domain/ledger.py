@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SCHEMA = 1
-"""Version of the bodies written now; readers accept every version ever shipped."""
+"""Version of the bodies written now; readers accept every version ever shipped (`tests/golden` holds them to that)."""
 
 CHAIN_VERSION = 1
 

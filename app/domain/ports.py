@@ -5,6 +5,7 @@ bring their own.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -19,7 +20,7 @@ class Step(StrEnum):
     READ = "read"
     """Entries of a damaged ledger and its second copy."""
     FETCH = "fetch"
-    """What the server published, by its place in the feed."""
+    """What the server published since, by its places in the feed."""
     COMPARE = "compare"
     """Entries of which the server is asked whether it has them."""
     CARRY = "carry"
@@ -30,6 +31,15 @@ class Step(StrEnum):
 
 Progress = Callable[[Step, int, int], None]
 """Tell how much of a step is done, and of how much: 0 = nobody knows. It shows, and decides nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """Name a step that is under way: `done` of `total`, and more to come."""
+
+    step: Step
+    done: int
+    total: int
 
 
 def no_progress(step: Step, done: int, total: int) -> None:

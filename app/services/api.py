@@ -11,6 +11,7 @@ from enum import StrEnum
 from app.domain.basket import Cover
 from app.domain.facts import CouponFacts
 from app.domain.money import Currency
+from app.domain.ports import UnderWay
 from app.domain.quote import Quote
 from app.domain.refunds import Refund, SoldOrder
 from app.domain.refusals import Refusal
@@ -400,6 +401,7 @@ class TillStatus:
     where a damaged file could not be read. `trouble` is what keeps the till from syncing until a person sees to it.
     `copy_lag` counts the entries that are on this disk alone, None where there is no second one.
     `clock_unsure` says why our clock is in doubt (`Meta.clock_doubt`); `clock_offset_ms` is the server's less ours.
+    `under_way` is a sync that takes long, None = there is none.
     """
 
     online: bool
@@ -412,3 +414,4 @@ class TillStatus:
     copy_lag: int | None = None
     clock_unsure: str = ""
     clock_offset_ms: int = 0
+    under_way: UnderWay | None = None

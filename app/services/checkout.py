@@ -8,9 +8,10 @@ before, so that whatever becomes of the answer, the server can be told which att
 | the server's answer | what the till does |
 | --- | --- |
 | granted | HELD |
-| a refusal, or "busy" | nothing was held; the id stays free (CANCELLED, without an entry) |
+| a refusal | nothing was held, nor ever is under that attempt; the id stays free (CANCELLED, without an entry) |
 | that the till itself is a coupon's home | takes it there, and tries anew: it came home while the till asked |
 | none | appends `cancel` (`no_answer`): if it was granted, it is given back with the next push |
+| "busy" | the same: it decided nothing and remembers nothing, so a late copy of the question would be granted |
 | granted, and the till dies before it writes that down | the restart appends `cancel` (`interrupted`) |
 """
 
@@ -305,7 +306,7 @@ def _hold(parts: Parts, row: OrderRow, asked: Asked) -> OpenOrder | Refusal:
         give_up(parts, row, reason="no_answer")
         return refuse(RefusalCode.NEEDS_ONLINE, order=row.id)
     except Busy as busy:
-        _not_held(parts, row)
+        give_up(parts, row, reason="no_answer")
         return refuse(busy.code, order=row.id, retry_after_s=busy.retry_after_s)
     if isinstance(answer, Refusal):
         _not_held(parts, row)

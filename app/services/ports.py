@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from app.domain.basket import Cover
-from app.domain.ports import Clock, Ids, Probe
+from app.domain.ports import Clock, Ids, Probe, UnderWay
 from app.domain.refunds import RefundLine
 from app.domain.refusals import Refusal, RefusalCode
 from app.domain.tenders import TenderType
@@ -213,6 +213,10 @@ class HeadOffice(Protocol):
     @property
     def trouble(self) -> LineTrouble | None:
         """Tell what keeps this till from syncing until a person sees to it; None also where the line is just down."""
+
+    @property
+    def under_way(self) -> UnderWay | None:
+        """Tell how far a sync is that needs more than one request for a step, None where none is under way."""
 
     def hold(self, request: HoldRequest) -> HoldGranted | Refusal:
         """Ask for the rights of an order. `Offline` leaves open whether they are held."""

@@ -193,4 +193,5 @@ def status(parts: Parts) -> TillStatus:
         copy_lag=database.copy_lag,
         clock_unsure=known.clock_doubt(parts.now()),
         clock_offset_ms=known.clock_offset_ms,
+        under_way=head_office.under_way,
     )

@@ -98,7 +98,10 @@ def post_suspend(*, till_id: PathId, body: AccessIn, services: ServicesDep, acto
 
 @router.post("/v1/tills/{till_id}/revoke")
 def post_revoke(*, till_id: PathId, body: AccessIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
-    """Take a till out of service for good; only a new enrolment brings it back."""
+    """Take a till out of service for good; only a new enrolment brings it back.
+
+    What it still tells is kept in a finding, and booked when that is judged.
+    """
     return _shut(services, actor, till_id, access=devices.REVOKED, reason=body.reason)
 
 

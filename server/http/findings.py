@@ -4,11 +4,10 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
-from pydantic import Field
 
 from server.http.answers import reply
 from server.http.security import Headquarters, Office, ServicesDep
-from server.http.values import Body, Id, Reason
+from server.http.values import Body, Id, Person, Reason
 from server.services import findings, quarantine
 from server.services.answers import ok
 from server.services.findings import Word
@@ -16,7 +15,6 @@ from server.services.findings import Word
 router = APIRouter(prefix="/v1/findings", tags=["findings"])
 
 FindingId = Annotated[int, Path(ge=1, le=2**53)]
-Person = Annotated[str, Field(min_length=1, max_length=100, pattern=r"[^\s]", description="Who decides, by name")]
 
 
 class DecideIn(Body):
@@ -80,7 +78,8 @@ def post_close(*, finding_id: FindingId, body: SayIn, services: ServicesDep, act
 def post_judge(*, finding_id: FindingId, body: SayIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
     """Judge the entry of a finding in quarantine again; where it still cannot be judged all is as before.
 
-    `result` and `code` are the verdict, the finding is closed where there is one.
+    `result` and `code` are the verdict, the finding is closed where there is one. Of what a revoked till told, the next
+    500 entries are judged; ask again while there are some `left`.
     """
     word = Word(body.by, body.reason)
     return reply(

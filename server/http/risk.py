@@ -10,27 +10,26 @@ from app.domain.pins import LENGTH_MAX
 from app.domain.refusals import Refusal
 from server.http.answers import reply
 from server.http.security import Headquarters, Office, ServicesDep
-from server.http.values import Amount, Body, Id, Reason
+from server.http.values import Amount, Body, Id, Person, Reason
 from server.services import risk, staff
 
 router = APIRouter(prefix="/v1", tags=["risk"])
 
 PathId = Annotated[Id, Path()]
-By = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class BudgetIn(Body):
     """`amount` is what may be lost at the till at most from now on, 0 = it takes no risk; `by` says so."""
 
     amount: Amount
-    by: By
+    by: Person
     reason: Reason
 
 
 class ManagerIn(Body):
     """`store` None = every store; `pin` is 6 to 12 digits, None = it stays as it is."""
 
-    name: Annotated[str, Field(min_length=1, max_length=100)]
+    name: Person
     store: Id | None = None
     pin: Annotated[SecretStr, Field(max_length=LENGTH_MAX)] | None = None
 

@@ -49,11 +49,12 @@ async def get_services(request: Request) -> Services:
 ServicesDep = Annotated[Services, Depends(get_services)]
 
 
-def allow(*scopes: str) -> Any:
+def allow(*scopes: str, access: tuple[str, ...] = (devices.OPEN,)) -> Any:
     """Make the dependency that returns who asks, where one of these scopes does.
 
     It raises NoKey, NotEnrolled, TillShut, WrongScope.
 
+    `access` names how a till may stand with headquarters that is let in.
     The description of the API names the scopes beside each route that needs one.
     """
 
@@ -72,7 +73,7 @@ def allow(*scopes: str) -> Any:
         if found.scope == TILL and found.till_id is None:
             raise NotEnrolled
         request.state.key_id = found.key_id
-        if found.access != devices.OPEN:
+        if found.access not in access:
             raise TillShut(found.access)
         if found.scope not in scopes:
             raise WrongScope(scopes)
@@ -82,6 +83,8 @@ def allow(*scopes: str) -> Any:
 
 
 ATill = Annotated[Actor, allow(TILL)]
+ATillWithFacts = Annotated[Actor, allow(TILL, access=(devices.OPEN, devices.REVOKED))]
+"""What happened at a till is heard also where it was revoked since; it gets nothing for it."""
 AppOrTill = Annotated[Actor, allow(APP, TILL)]
 TillOrOffice = Annotated[Actor, allow(TILL, MANAGER, HEADQUARTERS)]
 Office = Annotated[Actor, allow(MANAGER, HEADQUARTERS)]

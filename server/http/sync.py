@@ -12,10 +12,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
 
-from app.domain.refusals import Refusal
+from app.domain.refusals import Refusal, RefusalCode
 from server.http import described
 from server.http.answers import reply
-from server.http.security import ATill, ServicesDep
+from server.http.security import ATill, ATillWithFacts, ServicesDep, TillShut
 from server.services import adopting, devices, epochs, feed, ingest, sessions
 from server.services.context import Actor
 from server.services.services import Services
@@ -67,7 +67,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 @router.post(HELLO_PATH, response_model=HelloAnswer, responses=_RESPONSES, openapi_extra=_document(Hello))
-def hello(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
+def hello(*, raw: Raw, services: ServicesDep, actor: ATillWithFacts) -> Response:
     """Open a session: where the till's ledger ends here and there."""
     message = _read(Hello, raw, services=services, actor=actor)
     if isinstance(message, Response):
@@ -76,12 +76,15 @@ def hello(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
 
 
 @router.post(PUSH_PATH, response_model=PushAnswer, responses=_RESPONSES, openapi_extra=_document(Push))
-def push(*, raw: Raw, services: ServicesDep, actor: ATill) -> Response:
+def push(*, raw: Raw, services: ServicesDep, actor: ATillWithFacts) -> Response:
     """Take entries in; only `acked` moves a till's cursor, and the answer comes when they are durable."""
     message = _read(Push, raw, services=services, actor=actor)
     if isinstance(message, Response):
         return message
-    return _answer(services.write(lambda conn, context: ingest.push(conn, context, message), actor, point="before_ack"))
+    answer = services.write(lambda conn, context: ingest.push(conn, context, message), actor, point="before_ack")
+    if isinstance(answer, Refusal) and answer.code is RefusalCode.NOT_ALLOWED:
+        raise TillShut(actor.access)
+    return _answer(answer)
 
 
 @router.post(PULL_PATH, response_model=PullAnswer, responses=_RESPONSES, openapi_extra=_document(Pull))

@@ -40,6 +40,8 @@ _DO: Mapping[str, Callable[[World, Any], Came]] = {
     "unlease": verbs_rights.unlease,
     "reclaim": verbs_rights.reclaim,
     "strand": verbs_rights.strand,
+    "revoke_till": verbs_rights.revoke_till,
+    "judge": verbs_rights.judge,
     "renew": verbs_rights.renew,
     "approve": verbs_rights.approve,
     "close_day": verbs_rights.close_day,

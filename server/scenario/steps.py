@@ -307,6 +307,14 @@ class Lost(Args):
     """Decide over all rights of a lost till: take them back, or set them aside for what it may still tell."""
 
 
+class RevokeTill(Args):
+    """Let headquarters take a till out of service."""
+
+
+class Judge(Args):
+    """Let headquarters have judged what a till told after it was revoked."""
+
+
 class Renew(Args):
     """Let a till renew its leases, as it does by itself behind a sync while nobody plays a scenario."""
 
@@ -428,6 +436,8 @@ VERBS: dict[str, Verb] = {
     "unlease": Verb(Unlease, Expect),
     "reclaim": Verb(Lost, Expect),
     "strand": Verb(Lost, Expect),
+    "revoke_till": Verb(RevokeTill, Expect),
+    "judge": Verb(Judge, Expect),
     "renew": Verb(Renew, RenewExpect),
     "approve": Verb(Approve, Expect),
     "close_day": Verb(CloseDay, CloseDayExpect),

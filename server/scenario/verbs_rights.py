@@ -1,4 +1,4 @@
-"""Do what a scenario's steps say about rights: lease, unlease, reclaim, strand."""
+"""Do what a scenario's steps say about rights, and about tills that lose them: lease, strand, revoke_till, judge."""
 
 from dataclasses import asdict
 
@@ -6,11 +6,11 @@ from app.domain.refusals import Refusal
 from app.domain.rights import stock_id, uses_id, value_id
 from app.services.till import Till
 from server.scenario.comparing import Came
-from server.scenario.steps import Approve, CloseDay, Lease, Lost, Renew, Unlease
+from server.scenario.steps import Approve, CloseDay, Judge, Lease, Lost, Renew, RevokeTill, Unlease
 from server.scenario.verbs_coupons import refusal_came
 from server.scenario.world import World
 
-REASON = "declared lost by a scenario"
+REASON = "decided by a scenario"
 
 
 def lease(world: World, args: Lease) -> Came:
@@ -78,7 +78,25 @@ def strand(world: World, args: Lost) -> Came:
     return _decide(world, args, "strand")
 
 
-def _decide(world: World, args: Lost, what: str) -> Came:
+def revoke_till(world: World, args: RevokeTill) -> Came:
+    """Let headquarters take a till out of service."""
+    return _decide(world, args, "revoke")
+
+
+def judge(world: World, args: Judge) -> Came:
+    """Let headquarters have judged what a revoked till told."""
+    key, till_id = world.keys.headquarters, world.till(args.till).id
+    word = {"by": "headquarters", "reason": REASON}
+    with world.server.fuse.lit():
+        listed = world.server.call("GET", "/v1/findings?state=OPEN&kind=revoked_till", key=key, body=None)
+        assert not isinstance(listed, Refusal), "headquarters may list findings"
+        for each in listed["findings"]:
+            if each["detail"]["till"] == till_id:
+                world.server.call("POST", f"/v1/findings/{each['id']}/judge", key=key, body=word)
+    return {"outcome": "ok"}
+
+
+def _decide(world: World, args: Lost | RevokeTill, what: str) -> Came:
     path = f"/v1/tills/{world.till(args.till).id}/{what}"
     with world.server.fuse.lit():
         answer = world.server.call("POST", path, key=world.keys.headquarters, body={"reason": REASON})

@@ -4,7 +4,6 @@ A rule is written once as a snapshot `<campaign>/<version>`; an edit writes the 
 "Campaign life cycle"). Stock and budget are accounts: raised from outside, cut only from what is still available.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ from server.services.answers import Answer, ok, refused
 from server.services.campaign_offline import Terms
 from server.services.context import Context
 from server.services.idempotency import once
-from server.services.names import ID_CHAR, ID_MAX_CHARS
+from server.services.names import is_id
 
 # How a campaign that is created in a state came there.
 _PATHS: Mapping[str, tuple[CampaignEvent, ...]] = {
@@ -34,8 +33,6 @@ _PATHS: Mapping[str, tuple[CampaignEvent, ...]] = {
     CampaignState.PAUSED: (CampaignEvent.SCHEDULE, CampaignEvent.START, CampaignEvent.PAUSE),
     CampaignState.ENDED: (CampaignEvent.SCHEDULE, CampaignEvent.START, CampaignEvent.END),
 }
-_ID = re.compile(rf"(?!\.{{1,2}}$){ID_CHAR}{{1,{ID_MAX_CHARS}}}")
-"""What can stand in a path, which takes "." and ".." for places."""
 _ARBITERS = ("database", "redis")
 RATE_MAX = 1_000_000
 """Claims a second: more than any Redis takes is no limit."""
@@ -72,7 +69,7 @@ def read_draft(data: Mapping[str, Any], currency: Currency) -> Draft | Refusal:
     campaign_id, stock = left.pop("id", None), left.pop("stock", None)
     arbiter, rate = left.pop("arbiter", None) or "database", left.pop("claims_per_second", None)
     state = left.pop("state", None) or CampaignState.ACTIVE.value
-    if not isinstance(campaign_id, str) or _ID.fullmatch(campaign_id) is None:
+    if not isinstance(campaign_id, str) or not is_id(campaign_id):
         return limits.invalid("id", "must be a text of 1 to 64 characters without blanks and slashes")
     if problem := _problem(arbiter=arbiter, rate=rate):
         return problem

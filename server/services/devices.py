@@ -66,7 +66,8 @@ def take_in(conn: Connection, ctx: Context, till_id: str, *, key_id: str, public
 def shut(conn: Connection, ctx: Context, till_id: str, *, access: str, reason: str) -> Refusal | None:
     """Let a till speak no more, for now (SUSPENDED) or until it enrols anew (REVOKED); None = done.
 
-    What it has sold stays with it: nothing is deleted anywhere, and its rights stay its own.
+    What it has sold stays with it: nothing is deleted anywhere, and its rights stay its own. What a revoked till tells
+    all the same waits for a person (`services/revoked.py`).
     """
     stands = _stands(conn, till_id)
     if isinstance(stands, Refusal):

@@ -14,7 +14,7 @@ from app.domain.rule_json import read_rule
 from app.domain.rules import Rule
 from app.domain.states import CouponState
 from server.db import schema
-from server.services import accounts, feed, feed_records, history, idempotency, leases
+from server.services import accounts, evidence, feed, feed_records, history, idempotency, leases
 from server.services.answers import ok
 from server.services.context import Context
 from server.services.entries import ClaimBody
@@ -30,9 +30,11 @@ def judge_claim(conn: Connection, ctx: Context, told: Told, *, body: ClaimBody) 
     """Make the coupon its member's, at home at the till that gave it out; frozen there where that was an epoch ago."""
     lease, code, rule = _known(conn, ctx, told, body=body)
     if lease is None or code is None or rule is None:
-        return conflict(conn, told, "unknown_claim", key=f"{body['coupon']}/{told.entry_id}", detail=_shown(body))
+        detail = {**_shown(body), "here": evidence.of_lease(conn, body["lease"])}
+        return conflict(conn, told, "unknown_claim", key=f"{body['coupon']}/{told.entry_id}", detail=detail)
     if conn.execute(select(schema.coupon.c.id).where(schema.coupon.c.id == body["coupon"])).first() is not None:
-        return conflict(conn, told, "duplicate_claim", key=f"{body['coupon']}/{told.entry_id}", detail=_shown(body))
+        detail = {**_shown(body), "here": evidence.of_coupon(conn, body["coupon"])}
+        return conflict(conn, told, "duplicate_claim", key=f"{body['coupon']}/{told.entry_id}", detail=detail)
     nth, today = _held(conn, ctx, body)
     limits = ((nth, rule.per_member), (today, rule.per_member_per_day))
     excess = _take(conn, lease, told, body=body)
@@ -155,7 +157,12 @@ def _answer(conn: Connection, told: Told, body: ClaimBody, *, code: str) -> None
 
 def _found(conn: Connection, told: Told, body: ClaimBody, *, excess: Excess) -> Verdict:
     key = f"{excess.subject}/{body['coupon']}"
-    return conflict(conn, told, excess.kind, key=key, detail={"amount": excess.amount, **_shown(body)})
+    detail = {
+        "amount": excess.amount,
+        **_shown(body),
+        "here": evidence.of_account(conn, accounts.stock_id(body["campaign"])),
+    }
+    return conflict(conn, told, excess.kind, key=key, detail=detail)
 
 
 def _shown(body: ClaimBody) -> dict[str, Any]:

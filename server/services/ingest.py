@@ -15,11 +15,11 @@ from sqlalchemy import Connection, NestedTransaction, Row, bindparam, select, up
 from sqlalchemy.exc import DBAPIError
 
 from app.domain.ledger import CARRY, Entry, carried
-from app.domain.refusals import Refusal, unknown
+from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
 from server.db.bulk import BulkInsert, Present
 from server.db.schema import carried_entry, ledger_entry, orders, product, till
 from server.db.trouble import trouble_of
-from server.services import epochs, ledgers
+from server.services import epochs, evidence, ledgers, revoked
 from server.services.context import Context
 from server.services.entries import SaleBody, read_body, sums_problem
 from server.services.feed import touch
@@ -48,7 +48,7 @@ def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refu
     announced, are not one: a finding, and nothing more is taken from this till until it is enrolled anew), ANNOUNCE
     (nothing is taken before the till has shown that it goes on from the announced tail, and has met us where we came
     back from a backup since), GAP (the batch does not continue at `acked`, or its chain is broken there), else "".
-    `results` has one row for each entry that is in the books.
+    `results` has one row for each entry that is in the books. `not_allowed` where a revoked till tells too much.
     """
     row = conn.execute(_TILL, {"of": message.till}).one_or_none()
     if row is None:
@@ -58,7 +58,7 @@ def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refu
         return PushAnswer(acked=acked, error=EPOCH)
     if row.state == FORK:
         return PushAnswer(acked=acked, error=FORK, epoch=row.epoch)
-    if message.incarnation not in (0, context.chain.incarnation):
+    if message.incarnation not in (0, context.chain.incarnation) and not revoked.is_held(context):
         # A till that did not notice: its rights are taken over at its greeting, before the entries that use them.
         return PushAnswer(acked=acked, error=ANNOUNCE, epoch=row.epoch)
     repeats = [entry for entry in message.entries if entry.seq <= row.acked_seq]
@@ -72,6 +72,8 @@ def push(conn: Connection, context: Context, message: Push) -> PushAnswer | Refu
     fresh, broken = ledgers.follow(row, [entry for entry in message.entries if entry.seq > row.acked_seq])
     if broken is not None:
         ledgers.open_broken(conn, context, row, entry=broken)
+    if revoked.is_held(context) and not revoked.has_room(conn, row.id, fresh):
+        return refuse(RefusalCode.NOT_ALLOWED, reason="till_revoked")
     results += _take_in(conn, context, row, fresh=fresh)
     if fresh:
         acked = (fresh[-1].seq, fresh[-1].hash.hex())
@@ -91,10 +93,10 @@ def judge_again(conn: Connection, context: Context, stored: Row[Any]) -> Verdict
     row = conn.execute(_TILL, {"of": stored.till_id}).one()
     item = _read(context, row, entry)
     if item.unreadable:
-        return Verdict(protocol.QUARANTINED, stored.detail.partition(" ")[0])
+        return quarantine(conn, item.told, item.unreadable)
     batch = _Batch(_look_up(conn, [item]))
     fresh = item.carried if item.carried is not None and not _carries(conn, row.id, entry) else None
-    if fresh is not None and fresh.entry_id in batch.known.entry_ids:
+    if ledgers.is_elsewhere(stored.entry_id) or (fresh is not None and fresh.entry_id in batch.known.entry_ids):
         batch.elsewhere.add(entry.seq)
     verdict = _told_before(conn, item) if batch.elsewhere else _judge_alone(conn, context, item)
     if verdict.result == protocol.QUARANTINED:
@@ -174,6 +176,30 @@ def _take_in(conn: Connection, context: Context, row: Row[Any], *, fresh: Sequen
         return []
     items = [_read(context, row, entry) for entry in fresh]
     batch = _Batch(_look_up(conn, items))
+    if revoked.is_held(context):
+        _hold(conn, context, items, batch=batch)
+    else:
+        _judge(conn, context, items, batch=batch)
+    _keep(conn, context, row, items=items, batch=batch)
+    epochs.heard(conn, row.id, [item.carried for item in items if item.carried], now=context.now)
+    return [
+        EntryResult(seq=item.entry.seq, result=verdict.result, code=verdict.code, finding=verdict.finding)
+        for item, verdict in ((item, batch.verdicts[item.entry.seq]) for item in items)
+    ]
+
+
+def _hold(conn: Connection, context: Context, items: Sequence[_Item], *, batch: _Batch) -> None:
+    """Let every entry wait for a person, also one whose id is in the books: each finding would be one more to read."""
+    verdict = revoked.hold(conn, context, [(item.told, item.entry, item.body) for item in items])
+    for item in items:
+        batch.verdicts[item.entry.seq] = verdict
+        if not batch.known.entry_ids.isdisjoint(item.ids):
+            batch.elsewhere.add(item.entry.seq)
+        batch.known.entry_ids.update(item.ids)
+
+
+def _judge(conn: Connection, context: Context, items: Sequence[_Item], *, batch: _Batch) -> None:
+    """Judge every entry, plain sales together, and tell whose first order it was."""
     for item in items:
         if not batch.known.entry_ids.isdisjoint(item.ids):
             batch.verdicts[item.entry.seq] = _told_before(conn, item)
@@ -190,12 +216,6 @@ def _take_in(conn: Connection, context: Context, row: Row[Any], *, fresh: Sequen
             batch.verdicts[item.entry.seq] = _judge_alone(conn, context, item)
     _write_waiting(conn, context, batch)
     _tell_members(conn, items, batch)
-    _keep(conn, context, row, items=items, batch=batch)
-    epochs.heard(conn, row.id, [item.carried for item in items if item.carried], now=context.now)
-    return [
-        EntryResult(seq=item.entry.seq, result=verdict.result, code=verdict.code, finding=verdict.finding)
-        for item, verdict in ((item, batch.verdicts[item.entry.seq]) for item in items)
-    ]
 
 
 def _read(context: Context, row: Row[Any], entry: Entry) -> _Item:
@@ -314,7 +334,8 @@ def _told_before(conn: Connection, item: _Item) -> Verdict:
     if item.carried is not None and _is_here(conn, told.till_id, item.carried):
         return IN_ORDER
     key = f"{told.till_id}/{told.epoch}/{told.seq}"
-    return conflict(conn, told, "duplicate_entry", key=key, detail={"entry": entry.entry_id})
+    detail = {"entry": entry.entry_id, "hash": entry.hash.hex(), "here": evidence.of_entry(conn, entry.entry_id)}
+    return conflict(conn, told, "duplicate_entry", key=key, detail=detail)
 
 
 def _is_here(conn: Connection, till_id: str, entry: Entry) -> bool:

@@ -19,7 +19,7 @@ from app.domain.rule_json import read_rule
 from app.domain.rules import Kind, Rule
 from server.db import schema
 from server.db.bulk import BulkInsert, Present
-from server.services import accounts, feed, feed_records, rights, risk, sharing
+from server.services import accounts, evidence, feed, feed_records, rights, risk, sharing
 from server.services.answers import Answer, ok, refused
 from server.services.context import Context, Taken
 from server.services.entries import LeaseCloseBody
@@ -262,7 +262,8 @@ def judge_close(conn: Connection, ctx: Context, told: Told, *, body: LeaseCloseB
     row = of_told(conn, told, body["lease"])
     if row is None or row.state == CLOSED:
         why = "is not this till's" if row is None else "is closed already"
-        return conflict(conn, told, "lease_mismatch", key=f"{body['lease']}/{told.entry_id}", detail={"why": why})
+        shown = {"lease": body["lease"], "why": why, "here": evidence.of_lease(conn, body["lease"])}
+        return conflict(conn, told, "lease_mismatch", key=f"{body['lease']}/{told.entry_id}", detail=shown)
     if row.state == OPEN:
         take_back(conn, ctx, row, state=CLOSED)
     if row.used == body["used"]:

@@ -103,6 +103,12 @@ def _stored(conn: Connection, row: Row[Any], numbers: Sequence[int]) -> dict[int
     return {entry.seq: PushedEntry.of(entry) for entry in stored}
 
 
+def ledger_here(conn: Connection, row: Row[Any], *, at: int) -> dict[str, Any]:
+    """Show what is here of a till's ledger: where it ends, what end was announced, and the entry of that number."""
+    ends = {"acked": list(mark_of(row)), "tail": list(tail_of(row))}
+    return {**ends, "entries": [entry.model_dump() for entry in _stored(conn, row, [at]).values()]}
+
+
 def strand(conn: Connection, context: Context, row: Row[Any], *, kind: str, told: Mapping[str, Any]) -> None:
     """Take nothing more from a till whose ledger is not the one that is here, and open a finding with the evidence."""
     conn.execute(update(till).where(till.c.id == row.id).values(state=FORK, last_seen_at=context.now))
@@ -137,7 +143,13 @@ def open_broken(conn: Connection, context: Context, row: Row[Any], *, entry: Pus
         kind="broken_chain",
         key=f"{row.id}/{row.epoch}/{entry.seq}",
         amount_minor=0,
-        detail={"till": row.id, "epoch": row.epoch, "seq": entry.seq, "entry": entry.model_dump()},
+        detail={
+            "till": row.id,
+            "epoch": row.epoch,
+            "seq": entry.seq,
+            "entry": entry.model_dump(),
+            "here": ledger_here(conn, row, at=entry.seq - 1),
+        },
         now=context.now,
     )
 

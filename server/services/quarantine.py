@@ -7,19 +7,22 @@ may have it tried at any time before the finding is closed.
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, select, update
 
 from app.domain.ledger import CARRY, carried
 from app.domain.refusals import unknown
 from app.domain.states import FindingState
 from server.db.schema import finding, ledger_entry
-from server.services import findings, ingest
+from server.services import findings, ingest, revoked
 from server.services.answers import Answer, ok, refused
 from server.services.context import Context
 from server.services.entries import read_body
 from server.services.findings import FINDING, Word
-from server.services.verdicts import UNJUDGED
-from sync.protocol import QUARANTINED, REFUND
+from server.services.verdicts import UNJUDGED, detail_of
+from sync.protocol import OK, QUARANTINED, REFUND
+
+HELD_AT_ONCE = 500
+"""Entries of a revoked till that are judged in one transaction: others write too."""
 
 
 def legible(conn: Connection, _ctx: Context, *, above: int, limit: int) -> tuple[list[int], int | None]:
@@ -53,19 +56,41 @@ def try_again(conn: Connection, ctx: Context, *, finding_id: int) -> bool:
 def judge(conn: Connection, ctx: Context, finding_id: int, *, word: Word) -> Answer:
     """Judge the entry of a finding again because a person asks; answers with the finding, and `result` and `code`.
 
-    An entry that still cannot be judged stays where it is, and so does its finding.
+    An entry that still cannot be judged stays where it is, and so does its finding. `left` counts what is to be judged
+    yet: of what a revoked till told, the first entries are judged at once, and the finding closes with the last.
     """
     row = conn.execute(select(finding).where(finding.c.id == finding_id)).one_or_none()
     if row is None:
         return refused(unknown(FINDING, str(finding_id)))
+    reason = f"judged again: {word.reason}"
+    if row.kind == revoked.KIND and row.state != FindingState.CLOSED:
+        return _judge_held(conn, ctx, row, reason=reason, by=findings.signed(ctx, word))
     entry = _entry(conn, row) if row.kind == UNJUDGED and row.state != FindingState.CLOSED else None
     if entry is None:
         return findings.impossible(row, "judge")
-    reason = f"judged again: {word.reason}"
     verdict = _judge(conn, ctx, row, entry=entry, reason=reason, by=findings.signed(ctx, word))
     told = ("", "") if verdict is None else verdict
     shown = findings.shown(conn, ctx, finding_id)
-    return ok(**{**shown, "result": told[0] or QUARANTINED, "code": told[1]})
+    return ok(**{**shown, "result": told[0] or QUARANTINED, "code": told[1], "left": int(verdict is None)})
+
+
+def _judge_held(conn: Connection, ctx: Context, row: Row[Any], *, reason: str, by: str) -> Answer:
+    """Judge what a revoked till told, as if it had come from one that may speak.
+
+    What still cannot be read or judged has a finding of its own then, as if it had.
+    """
+    entries, count = revoked.held(conn, row, limit=HELD_AT_ONCE)
+    for entry in entries:
+        verdict = ingest.judge_again(conn, ctx, entry)
+        if verdict.result == QUARANTINED:
+            place = (ledger_entry.c.till_id, ledger_entry.c.epoch, ledger_entry.c.seq)
+            its = [column == getattr(entry, column.name) for column in place]
+            conn.execute(update(ledger_entry).where(*its).values(detail=detail_of(verdict)))
+    left = count - len(entries)
+    if not left:
+        findings.close_findings(conn, row.kind, [row.key], now=ctx.now, reason=reason, by=by)
+    shown = findings.shown(conn, ctx, row.id)
+    return ok(**{**shown, "result": QUARANTINED if left else OK, "code": "", "left": left})
 
 
 def _judge(

@@ -22,7 +22,7 @@ from app.domain.states import CouponEvent, OrderEvent, OrderState
 from app.domain.tenders import Tender, TenderType
 from resources.lifecycles import load
 from server.db import schema
-from server.services import accounts, feed, history, orders, rights
+from server.services import accounts, evidence, feed, history, orders, rights
 from server.services.answers import Answer, ok, refused
 from server.services.context import Chain, Context
 from server.services.entries import RefundBody
@@ -150,7 +150,7 @@ def judge_refund(conn: Connection, chain: Chain, told: Told, *, body: RefundBody
         "unknown_refund",
         key=body["refund"],
         amount_minor=decided.refund.amount_minor,
-        detail={**detail, "why": "the server has no such decision of its own"},
+        detail={**detail, "why": "the server has no such decision of its own", "here": evidence.of_order(row)},
     )
 
 
@@ -383,7 +383,8 @@ def _link(conn: Connection, told: Told, body: RefundBody, *, known: Row[Any]) ->
 def _mismatch(conn: Connection, told: Told, body: RefundBody, *, why: str) -> Verdict:
     """Keep a refund that does not fit the books, for a person; nothing else changes."""
     parts = body["body"]
-    detail = {"order": body["order"], "refund": body["refund"], "at": body["at"].isoformat(), "why": why}
+    here = evidence.of_order(orders.find(conn, body["order"]))
+    detail = {"order": body["order"], "refund": body["refund"], "at": body["at"].isoformat(), "why": why, "here": here}
     return conflict(
         conn,
         told,

@@ -33,6 +33,7 @@ KINDS: dict[str, Remedy] = {
     "server_set_back": Remedy(CHAIN, "say_restored"),
     # entries
     "quarantined": Remedy(STORE, "read_entry"),
+    "revoked_till": Remedy(STORE, "judge_or_leave", in_money=True),
     "duplicate_entry": Remedy(NOBODY, "compare"),
     "duplicate_order": Remedy(CUSTOMER, "pay_back", in_money=True),
     "late_payment": Remedy(CUSTOMER, "pay_back", in_money=True),

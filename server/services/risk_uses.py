@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert
 
 from app.domain.rights import RISK, risk_id
 from server.db import schema
-from server.services import accounts, feed_records, history
+from server.services import accounts, evidence, feed_records
 from server.services.entries import RiskBody, SaleBody, discounts
 from server.services.rights import Excess, Record
 from server.services.risk_back import LOSS, give_back
@@ -77,35 +77,9 @@ def book(
     return anew, [(feed_records.RISK, told.till_id)]
 
 
-def evidence(conn: Connection, sale: SaleBody, coupon_id: str) -> Mapping[str, Any]:
+def both_sides(conn: Connection, sale: SaleBody, coupon_id: str) -> Mapping[str, Any]:
     """Show both sides of a loss: who accepted it here and why, and who had used it, as far as the books say."""
     here = next(each for each in _named(sale) if each["coupon"] == coupon_id)
-    coupon, orders, events = schema.coupon, schema.orders, schema.history
-    row = conn.execute(
-        select(coupon.c.state, coupon.c.home, coupon.c.order_id, orders.c.till_id, orders.c.store_id, orders.c.operator)
-        .add_columns(orders.c.sold_at)
-        .outerjoin(orders, orders.c.id == coupon.c.order_id)
-        .where(coupon.c.id == coupon_id)
-    ).one_or_none()
-    told = conn.execute(
-        select(events.c.event, events.c.server_at, events.c.till_id)
-        .where(events.c.subject == history.COUPON, events.c.subject_id == coupon_id)
-        .order_by(events.c.id.desc())
-        .limit(1)
-    ).one_or_none()
-    other: dict[str, Any] = {"state": None}
-    if row is not None:
-        other = {
-            "state": row.state,
-            "home": row.home,
-            "order": row.order_id,
-            "till": row.till_id,
-            "store": row.store_id,
-            "operator": row.operator,
-            "sold_at": row.sold_at.isoformat() if row.sold_at else None,
-        }
-    if told is not None:
-        other["last_step"] = {"event": told.event, "at": told.server_at.isoformat(), "till": told.till_id}
     ours = {
         "till": sale["till"],
         "store": sale["store"],
@@ -115,4 +89,4 @@ def evidence(conn: Connection, sale: SaleBody, coupon_id: str) -> Mapping[str, A
         "approval": here["approval"],
         "reason": here["reason"],
     }
-    return {"accepted": ours, "used": other}
+    return {"accepted": ours, "used": evidence.of_coupon(conn, coupon_id)}

@@ -19,7 +19,7 @@ from app.domain.tenders import TenderType
 from resources.lifecycles import load
 from server.db import schema
 from server.db.bulk import BulkInsert, Present
-from server.services import accounts, feed, history, orders, rights, risk_uses
+from server.services import accounts, evidence, feed, history, orders, rights, risk_uses
 from server.services.entries import SaleBody, discounts, paid_minor, sums_problem
 from server.services.epochs import told_payments
 from server.services.exposure import IN_MONEY
@@ -299,7 +299,8 @@ def _book_unheld(conn: Connection, told: Told, sale: SaleBody, *, row: Row[Any] 
     # What was taken at a risk was to be held by nobody: its leases pay for it.
     covered = Rights(lent.covered.coupons | risk_uses.taken(sale).keys(), lent.covered.amounts)
     if verdict is None and rights_used(sale, told, _budgeted_then(sale)).less(covered):
-        detail = {"order": sale["order"], "coupons": sorted(used.coupons), "amounts": dict(used.amounts)}
+        told_of = {"coupons": sorted(used.coupons), "amounts": dict(used.amounts)}
+        detail = {"order": sale["order"], **told_of, "here": evidence.of_order(row)}
         verdict = conflict(conn, told, "no_hold", key=sale["order"], detail=detail)
     return verdict or IN_ORDER
 
@@ -340,7 +341,9 @@ def _excess_verdict(conn: Connection, told: Told, sale: SaleBody, *, excess: Seq
         amount_minor = lost.get(each.subject, each.amount if in_money else 0)
         detail: dict[str, Any] = {"order": sale["order"], "subject": each.subject, "amount": each.amount}
         if each.kind == LOSS:
-            detail |= risk_uses.evidence(conn, sale, each.subject)
+            detail |= risk_uses.both_sides(conn, sale, each.subject)
+        else:
+            detail["here"] = evidence.of_subject(conn, each.subject)
         key = f"{each.subject}/{sale['order']}"
         verdicts.append(conflict(conn, told, each.kind, key=key, amount_minor=amount_minor, detail=detail))
     return verdicts[0] if verdicts else None
@@ -405,6 +408,7 @@ def _money(sale: SaleBody, row: Row[Any]) -> dict[str, Any]:
         "at": sale["at"].isoformat(),
         "tenders": sale["tenders"],
         "discount_minor": sale["quote"]["discount_minor"],
+        "here": evidence.of_order(row),
     }
 
 

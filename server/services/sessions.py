@@ -11,10 +11,11 @@ from app.domain.instants import FIRST, LAST
 from app.domain.money import MAX_MINOR
 from app.domain.refusals import Refusal, unknown
 from server.db import schema
-from server.services import boots, feed, findings, lost_tills, restoring
+from server.services import boots, feed, findings, lost_tills, restoring, revoked
 from server.services.context import Context
+from server.services.devices import REVOKED
 from server.services.entries import SCHEMAS
-from server.services.ledgers import FORK, mark_of, strand, tail_of
+from server.services.ledgers import FORK, ledger_here, mark_of, strand, tail_of
 from sync import protocol
 from sync.protocol import Hello, HelloAnswer, Sanity, SanityAnswer
 
@@ -78,12 +79,11 @@ def hello(conn: Connection, context: Context, message: Hello) -> HelloAnswer | R
     }
     tail, contact, state = tail_of(row), boots.next_contact(conn, row.id), row.state
     if message.epoch == row.epoch and row.state != FORK:
-        _open_findings(conn, context, row, message=message)
-        restoring.lost(conn, context, row, message=message)
-        restoring.reported(conn, context, row, message=message)
-        if _is_cloned(conn, context, row, message=message, contact=contact):
+        if revoked.is_held(context):
+            state = REVOKED  # what else it says of itself may be anything, as often as it likes
+        elif _is_another(conn, context, row, message=message, contact=contact):
             state = FORK
-        elif message.seen == tail and message.last[0] >= tail[0]:
+        if state != FORK and message.seen == tail and message.last[0] >= tail[0]:
             tail = message.last
             values |= {"tail_seq": tail[0], "tail_hash": bytes.fromhex(tail[1])}
     conn.execute(_TILL_NOW, {"of": row.id, **values})
@@ -100,6 +100,14 @@ def hello(conn: Connection, context: Context, message: Hello) -> HelloAnswer | R
         contact=contact,
         rest_s=context.pace.rest_s(conn, context.now),
     )
+
+
+def _is_another(conn: Connection, context: Context, row: Row[Any], *, message: Hello, contact: int) -> bool:
+    """Take in what a till says of itself; tells whether there are two of it."""
+    _open_findings(conn, context, row, message=message)
+    restoring.lost(conn, context, row, message=message)
+    restoring.reported(conn, context, row, message=message)
+    return _is_cloned(conn, context, row, message=message, contact=contact)
 
 
 def _is_cloned(conn: Connection, context: Context, row: Row[Any], *, message: Hello, contact: int) -> bool:
@@ -132,7 +140,11 @@ def _open_findings(conn: Connection, context: Context, row: Row[Any], *, message
     told = [found[message.stopped]] if message.stopped in found else []
     if message.db == "damaged":
         told.append(("till_damaged", f"{place}/{message.boot}"))
-    detail = {"till": row.id, "epoch": row.epoch, "last": message.last, "known": known, "boot": message.boot}
+    if not told:
+        return
+    theirs = {"last": message.last, "boot": message.boot}
+    ours = {"known": known, "here": ledger_here(conn, row, at=message.last[0])}
+    detail = {"till": row.id, "epoch": row.epoch, **theirs, **ours}
     for kind, key in told:
         findings.open_finding(conn, kind=kind, key=key, amount_minor=0, detail=detail, now=context.now)
 

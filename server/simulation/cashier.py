@@ -32,7 +32,7 @@ from server.scenario.crash import ProcessDied
 from server.simulation import shop
 from server.simulation.lending import Lending, OwnRights
 from server.simulation.plan import Event
-from server.simulation.stage import Part, Stage
+from server.simulation.stage import Part, Stage, print_receipt
 from server.simulation.truth import AskedRefund, Basket, hold
 from sync.hello import SyncStopped
 
@@ -227,7 +227,7 @@ class Cashiers(Lending):
         if isinstance(done, PaidOrder):
             self.stage.note(part.id, "pay", "PAID", detail=done.receipt.mark)
             self.truth.receipt(done, part.id, self.stage.now_ms)
-            part.till.receipt_shown(order_id)
+            print_receipt(part, done)
             return
         self.stage.note(part.id, "pay", done.code.value if isinstance(done, Refusal) else type(done).__name__)
         if isinstance(done, Refusal):
@@ -304,7 +304,7 @@ class Cashiers(Lending):
         assert isinstance(done, RefundDone)
         self.stage.note(part.id, "refund", f"decided by {done.decided_by}")
         self.truth.refund(done, part.id)
-        part.till.receipt_shown(asked.order_id)
+        print_receipt(part, done)
 
     # -------------------------------------------------------------- sync
 
@@ -323,7 +323,9 @@ class Cashiers(Lending):
     def finish(self, part: Part) -> None:
         """Bring everything to an end that waits at a till, once nothing is wrong any more."""
         self.close(part)
-        self.clear_up(part)
+        # What is printed now may meet an empty roll, once.
+        for _ in range(2):
+            self.clear_up(part)
         # A till whose disk was rolled back asks the server nothing any more, so its refunds wait for a person.
         stranded = self.truth.disaster_of(part.id).since_ms is not None
         for each in part.till.interrupted():

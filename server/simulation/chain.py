@@ -5,7 +5,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,9 @@ from app.domain.refusals import Refusal
 from app.services.ports import Offline
 from server.db.errors import DatabaseTrouble
 from server.jobs import run_due
+from server.jobs.issuing import work_off
+from server.jobs.quarantine import judge_again
+from server.jobs.report import JobReport
 from server.scenario import by_name, server_part, till_part
 from server.scenario.clock import VirtualClock
 from server.scenario.founding import found
@@ -28,6 +31,7 @@ from server.scenario.redis_part import RedisPart
 from server.scenario.server_part import Unasked, request_for
 from server.scenario.tables import START
 from server.scenario.world import memory_folder
+from server.services import ingest
 from server.services.admission import claiming
 from server.services.services import Services
 from server.simulation import shop
@@ -44,6 +48,7 @@ from server.simulation.machines import (
 from server.simulation.network import Forger, Line
 from server.simulation.patching import patched
 from server.simulation.plan import Plan
+from server.simulation.poison import Bug
 from server.simulation.terminal import Terminal
 from server.simulation.timeline import Timeline
 from server.simulation.truth import Truth
@@ -82,8 +87,10 @@ class Chain:
         self.timeline, self.truth, self.trace = Timeline(self.table.start), Truth(), Trace()
         self.ids = ScenarioIds(self.table.title)
         self.seen: Counter[str] = Counter()
-        self.weather, self.forger = replace(plan.weather), Forger()
+        self.weather, self.forger, self.bug = replace(plan.weather), Forger(), Bug()
         self.folder = folder
+        self.on_hold: Callable[[], None] = lambda: None
+        """Is called when the server has told a till that an order is held."""
         self.server = ServerMachine(
             lay_out(ground.templates, folder / "server", name=SERVER_FILE, rng=rng),
             timeline=self.timeline,
@@ -155,6 +162,8 @@ class Chain:
         elif request.url.path == protocol.ADOPT_PATH and answer.is_success:
             told = answer.json()
             self.seen["adopt: taken over"] += told["leases"] + told["homes"]
+        elif request.url.path.endswith("/hold") and answer.is_success:
+            self.on_hold()
         elif answer.status_code in (401, 403) and self.plan.signed:
             self.seen[f"refused: {answer.json().get('error')}"] += 1
         elif answer.status_code == 503 and b'"restoring"' in answer.content:
@@ -190,7 +199,7 @@ class Chain:
     def run_jobs(self) -> None:
         """Let the server walk its patrols; those that a full disk keeps from it come again."""
         with suppress(DatabaseTrouble):
-            for report in self.server.run(run_due) or ():
+            for report in self.server.run(_walk) or ():
                 self.seen[f"job: {report.name} repaired"] += report.repaired
 
     def ask_app(self, method: str, path: str, body: Any) -> dict[str, Any] | Refusal:
@@ -226,6 +235,13 @@ class Chain:
             self.server.counters.stop()
 
 
+def _walk(services: Services) -> list[JobReport]:
+    """Walk the patrols, try again what is parked, and work off what is to be issued."""
+    reports = [*run_due(services), judge_again(services)]
+    work_off(services, rest=lambda _seconds: None)
+    return reports
+
+
 class Seconds:
     """Be the module `time` for what is remembered for a while: it goes by the timeline."""
 
@@ -255,7 +271,7 @@ class Ground:
         with TemporaryDirectory(dir=self.folder, prefix=f"{self._count}-") as folder, _pushes(plan.push_max):
             chain = Chain(plan, self, Path(folder))
             try:
-                with patched(claiming, "time", Seconds(chain.timeline)):
+                with patched(claiming, "time", Seconds(chain.timeline)), patched(ingest, "judge", chain.bug.judge):
                     yield chain
             finally:
                 chain.close()

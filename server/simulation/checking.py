@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
+from app.domain.states import FindingState
 from app.domain.tenders import TenderType
 from app.services.api import PaidOrder, RefundDone
 from app.store import projections
@@ -18,6 +19,7 @@ from server.db import schema
 from server.services.accounts import AVAILABLE, OVER, SPENT
 from server.services.audit import audit
 from server.services.context import Context
+from server.services.verdicts import UNJUDGED
 from server.simulation.backups import Lacked
 from server.simulation.stage import Part, Settled
 from server.simulation.truth import Disaster, hold
@@ -108,6 +110,7 @@ def checks(chain: Settled, books: Books, explained: Collection[str] = ()) -> Ite
     yield comparison.told_again
     yield comparison.ledgers
     yield comparison.sales
+    yield comparison.printed
     yield comparison.late_money
     yield comparison.terminals
     yield comparison.refunds
@@ -232,7 +235,7 @@ class _Comparison:
         A budget is overdrawn by a sale by rules that had none: its till could not know of it. A member got coupons both
         at a till that had a lease of the stock, and from the server or another till.
         """
-        if found.kind == "member_limit":
+        if found.kind == "member_limit" or (found.kind == UNJUDGED and found.state == FindingState.CLOSED):
             return True
         if self._lacked.explains(found):
             return True
@@ -289,6 +292,14 @@ class _Comparison:
             for order_id, done in self.booked.items()
         ]
         hold(len(marks) == len(set(marks)), "I7", "two receipts have one number")
+
+    def printed(self) -> None:
+        """Hold that whatever was printed was done."""
+        sold, back = self.truth.receipts.values(), self.truth.refunds.values()
+        done = {each.receipt.mark for each in sold} | {each.receipt.mark for each in back}
+        for part in self.chain.tills:
+            loose = part.printer.printed - done
+            hold(not loose or self._forgot(part.id), "I7", f"{part.id} printed {loose} for nothing")
 
     def late_money(self) -> None:
         """Cash that was put aside for an order that is off stands in a finding."""
@@ -380,10 +391,7 @@ class _Comparison:
         """Stock, budgets, uses and balances are what the receipts say; nothing is held, or over without need."""
         refunded = {name: done for name, done in self.truth.refunds.items() if self._is_booked(name, done)}
         spent = self._spent(self.booked, refunded)
-        for account_id, row in self.books.accounts.items():
-            lost = self.any_rolled_back
-            if lost:
-                continue
+        for account_id, row in () if self.any_rolled_back else self.books.accounts.items():
             left = row.total - row.spent
             figures = (row.spent, row.held, row.leased, row.stranded, row.reserved)
             hold(figures == (spent[account_id], 0, 0, 0, 0), "I9", f"{account_id}: {figures}, not {spent[account_id]}")

@@ -19,6 +19,8 @@ from sync.protocol import PUSH_PATH
 
 SKEW_MAX_MS = 9 * DAY_MS
 ASK_AGAIN_MS = 60_000
+AT_A_HOLD, DARK = 0.5, 0.5
+"""How many backups are made when an order is held, and how many tills have no line when one is put back."""
 
 
 class Faults:
@@ -134,18 +136,36 @@ class Faults:
     # -------------------------------------------------------------- the server's backup
 
     def _set_back(self, rng: random.Random, _part: TillMachine) -> str | None:
-        """Back the server's database up, and lose it some time later: the backup is put back, and that is said."""
-        chain = self.chain
-        if not chain.server.on:
+        """Back the server's database up, and lose it some time later: the backup is put back, and that is said.
+
+        Half of the backups are made when the next order is held, so that it is paid behind them.
+        """
+        if not self.chain.server.on:
             return " not made"
+        if rng.random() < AT_A_HOLD:
+            self.chain.on_hold = lambda: self._back_up(rng)
+            return " at a hold"
+        self._back_up(rng)
+        return None
+
+    def _back_up(self, rng: random.Random) -> None:
+        chain = self.chain
+        chain.on_hold = lambda: None
         self._images += 1
         image = chain.folder / f"backup-{self._images}"
         since_ms = chain.timeline.now_ms
         chain.server.disk.image(image)
         told_ms = {part.id: part.synced_ms for part in chain.tills}
         delay_ms = rng.randint(60_000, 3_600_000)
-        chain.timeline.after(delay_ms, lambda: self._server_put_back(image, since_ms, told_ms))
-        return None
+
+        def put_back() -> None:
+            self._server_put_back(image, since_ms, told_ms)
+            # Tills tell in any order, and some much later than those that depend on what they have to tell.
+            for part in chain.tills:
+                if rng.random() < DARK:
+                    self._cut_line(rng, part)
+
+        chain.timeline.after(delay_ms, put_back)
 
     def _server_put_back(self, image: Path, since_ms: int, told_ms: Mapping[str, int]) -> None:
         chain = self.chain

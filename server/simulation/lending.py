@@ -8,7 +8,7 @@ from app.domain.refusals import Refusal
 from app.services.api import GivenCoupon
 from server.simulation import shop
 from server.simulation.plan import Event
-from server.simulation.stage import Part, Stage
+from server.simulation.stage import Part, Stage, print_receipt
 from server.simulation.truth import AskedGift, Promise, hold
 
 
@@ -120,7 +120,7 @@ class Lending:
             self.stage.note(part.id, "resume", done.code.value if isinstance(done, Refusal) else "granted")
         for refund in part.till.resume_refunds():
             self.truth.refund(refund, part.id)
-            part.till.receipt_shown(refund.order_id)
+            print_receipt(part, refund)
 
     def _renew(self, part: Part, _rng: random.Random, _event: Event) -> None:
         """Let the till look after its rights by itself, as it does behind each session."""

@@ -42,6 +42,7 @@ from server.simulation.counters import Counters
 from server.simulation.disk import Disk
 from server.simulation.network import Line
 from server.simulation.patching import patched
+from server.simulation.printer import Printer
 from server.simulation.terminal import Terminal
 from server.simulation.timeline import Strand, Timeline
 from sync.client import ServerClient
@@ -235,7 +236,7 @@ class ServerMachine(httpx.BaseTransport):
 
 
 class TillMachine:
-    """Run a till with what stands around it: line, terminal, clock and strand live on when it dies."""
+    """Run a till with what stands around it: line, terminal, printer, clock and strand live on when it dies."""
 
     def __init__(
         self,
@@ -261,6 +262,7 @@ class TillMachine:
         self._key: str | Identity = key
         self._code_key, self._ids, self._timeline = code_key, ids, timeline
         self.line, self.terminal, self.clock = line, terminal, TillClock(timeline.clock)
+        self.printer = Printer()
         self.strand: Strand = timeline.strand(till_id)
         self.app_client = ServerClient(ADDRESS, app_key, transport=line, monotonic=timeline.seconds)
         self.deaths = 0

@@ -27,6 +27,9 @@ class Office:
         """Campaigns that were ever on Redis: a no there may be out of date."""
         self._answers: dict[str, tuple[Json | Refusal, int]] = {}
         """What the first answer to a claim was, and when it came."""
+        self.issues: dict[str, Json] = {}
+        self.issued: dict[str, set[str]] = {}
+        """What each batch issue that the server knows has given, as the members see it."""
         self._topped_up: dict[str, tuple[tuple[str, str, int], int]] = {}
         """What was topped up, and when the answer came."""
 
@@ -40,6 +43,8 @@ class Office:
                 self._top_up(rng, event)
             case "office":
                 self._headquarters(rng)
+            case "issue":
+                self._issue(rng, event)
             case "jobs":
                 self.jobs()
 
@@ -150,6 +155,49 @@ class Office:
                 self._revoke(rng)
         self.desk.note("office", "headquarters", what)
 
+    def _issue(self, rng: random.Random, event: Event) -> None:
+        """Give a coupon to each of many members, some of whom stand on the list twice; jobs work it off."""
+        campaigns = [each.id for each in self.desk.table.campaign if each.rule.get("kind") != "automatic"]
+        members = [rng.choice(shop.MEMBERS) for _ in range(rng.randint(1, 6))]
+        task = f"b{event.number}"
+        content = {"campaign": rng.choice(campaigns), "members": members, "chunk": rng.choice([1, 2, 200])}
+        self.issues[task] = {"task": task, **content}
+        self.ask_issue(task)
+
+    def ask_issue(self, task: str) -> None:
+        """Ask for a batch issue under its id, which may be known already."""
+        answer = self._order("POST", "/v1/issues", self.issues[task])
+        how = "no answer" if answer is None else answer.code.value if isinstance(answer, Refusal) else "ok"
+        self.desk.note("office", "issue", how)
+        if answer is not None and not isinstance(answer, Refusal):
+            self.issued.setdefault(task, set())
+
+    def _look_into_wallets(self) -> None:
+        """Let the app show members what they were given in a batch."""
+        for member in shop.MEMBERS:
+            try:
+                wallet = self.desk.ask_app("GET", f"/v1/members/{member}/coupons", None)
+            except Offline:
+                return
+            assert not isinstance(wallet, Refusal), f"{member} is known"
+            for each in wallet["coupons"]:
+                coupon, task = each["coupon"], each["source"].removeprefix("issue:")
+                seen = self.issued.setdefault(task, set()) if task in self.issues else {coupon}
+                if coupon not in seen:
+                    seen.add(coupon)
+                    promise = Promise(coupon, each["campaign"], member, each["bearer"], each["code"])
+                    self.truth.promise(promise, now_ms=self.desk.now_ms)
+                    self.desk.note("app", "given in a batch", "seen")
+
+    def count_issued(self) -> None:
+        """Hold that a batch issue is done, or waits for its campaign, and says how many coupons it gave."""
+        for task, coupons in self.issued.items():
+            told = self._order("GET", f"/v1/issues/{task}", None)
+            assert told is not None and not isinstance(told, Refusal), "nothing is wrong with the server any more"
+            over = told["state"] == "DONE" and told["done"] == told["total"] == len(self.issues[task]["members"])
+            hold(over or told["waiting_for"], "I10", f"the batch issue {task} is not done: {told}")
+            hold(told["granted"] == len(coupons), "I10", f"{task} gave {told['granted']}, and {len(coupons)} are there")
+
     def _revoke(self, rng: random.Random) -> None:
         if self.truth.promised:
             name = rng.choice(list(self.truth.promised))
@@ -196,5 +244,7 @@ class Office:
             self.desk.note("office", "write_off", "ok")
 
     def jobs(self) -> None:
-        """Let the server walk its patrols."""
+        """Let the server walk its patrols, and work off what is to be issued."""
         self.desk.run_jobs()
+        if self.issues:
+            self._look_into_wallets()

@@ -33,10 +33,19 @@ AT_TILL = {
     "sync": 16,
 }
 AT_SERVER = {"claim": 9, "top_up": 3, "office": 5, "jobs": 6}
+ISSUE = "issue"
+"""A batch issue is begun."""
+ISSUING, ISSUES_OFTEN = 0.25, 0.02
+"""How many of the seeds without disasters have batch issues, and how many these have for each other operation."""
 FAULTS = {"cut_line": 30, "cut_all": 3, "till_power": 18, "till_commit": 22, "server_commit": 24, "server_power": 6}
 FAULTS |= {"clock": 12, "disk_full": 10, "jam": 20, "strand": 5}
 SET_BACK = "set_back"
 """The server's database is put back to a backup."""
+PUT_BACK, ALONE = 1 / 3, 0.5
+"""How many of the seeds with disasters have that once or twice, and how many of these nothing else that is one.
+
+Beside a till's disk that was set back much is excused that a backup alone must not bring about.
+"""
 HOT = 0.1
 """How many of the seeds have campaigns on Redis; more of their operations are claims."""
 REDIS = {"redis_emptied": 4, "redis_older": 3, "redis_killed": 3, "redis_between": 8, "redis_switch": 6, "claim": 60}
@@ -63,7 +72,7 @@ class Event:
     @property
     def is_operation(self) -> bool:
         """Tell whether it is a business action; else it is something that goes wrong."""
-        return self.what in AT_TILL or self.what in AT_SERVER
+        return self.what in AT_TILL or self.what in AT_SERVER or self.what == ISSUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +90,15 @@ class Plan:
     """Whether some campaigns are on Redis."""
     signed: bool = False
     """Whether the tills are enrolled, sign what they ask, and believe nothing that is not signed for them."""
+    put_back: bool = False
+    """Whether the server is put back to a backup."""
 
 
-def draw_plan(seed: int, operations: int, *, disasters: bool | None = None, backups: bool = False) -> Plan:
+def draw_plan(seed: int, operations: int, *, disasters: bool | None = None, backups: bool | None = None) -> Plan:
     """Draw so many operations with their faults; three seeds of ten have disasters, where it is not said.
 
-    `backups` = the server is put back to a backup once or twice.
+    `backups` = the server is put back to a backup; one in three of the seeds with disasters, where it is not
+    said, and in half of these nothing else is a disaster.
     """
     rng = random.Random(seed)
     chain_seed = rng.getrandbits(32)
@@ -100,13 +112,16 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None, back
     events: list[Event] = []
     time_ms = 1_000
     kinds = {**AT_TILL, **AT_SERVER}
-    faults = {**FAULTS, **(DISASTERS if bad else {})}
+    back = random.Random(f"put back {seed}")
+    is_put_back = bad and back.random() < PUT_BACK if backups is None else backups
+    alone = is_put_back and backups is None and back.random() < ALONE
+    faults = {**FAULTS, **(DISASTERS if bad and not alone else {})}
     for _ in range(operations):
         time_ms += round(rng.expovariate(1 / gap_ms))
         events.append(_event(rng, len(events), time_ms, kinds=kinds))
         while rng.random() < often:
             events.append(_event(rng, len(events), time_ms + rng.randint(0, gap_ms), kinds=faults))
-    if backups:
+    if is_put_back:
         events += _set_backs(random.Random(f"set back {seed}"), len(events), time_ms)
     hot = random.Random(f"redis {seed}")
     is_hot = hot.random() < HOT
@@ -120,8 +135,14 @@ def draw_plan(seed: int, operations: int, *, disasters: bool | None = None, back
         events += [
             _event(signed, len(events) + n, signed.randint(1_000, time_ms), kinds=kinds) for n in range(SUSPENSIONS)
         ]
+    issuing = random.Random(f"issue {seed}")
+    if not bad and not is_put_back and issuing.random() < ISSUING:
+        count = max(1, round(ISSUES_OFTEN * operations))
+        events += [
+            _event(issuing, len(events) + n, issuing.randint(1_000, time_ms), kinds={ISSUE: 1}) for n in range(count)
+        ]
     events.sort(key=lambda event: event.time_ms)
-    return Plan(seed, chain_seed, weather, silence, push_max, tuple(events), bad, is_hot, is_signed)
+    return Plan(seed, chain_seed, weather, silence, push_max, tuple(events), bad, is_hot, is_signed, is_put_back)
 
 
 def _set_backs(rng: random.Random, number: int, last_ms: int) -> list[Event]:

@@ -12,7 +12,7 @@ from server.simulation.duty import OnDuty
 from server.simulation.faults import Faults
 from server.simulation.machines import TillMachine
 from server.simulation.office import Office
-from server.simulation.plan import AT_SERVER, AT_TILL, Event, Plan
+from server.simulation.plan import AT_TILL, Event, Plan
 from server.simulation.truth import Broken, hold
 from server.simulation.watching import Watch
 
@@ -78,7 +78,7 @@ class _Run:
             if part.strand.queued < QUEUE_MAX:
                 self.operations += 1
                 self.cashiers.act(part, event)
-        elif event.what in AT_SERVER:
+        elif event.is_operation:
             self.operations += 1
             self.office.act(event)
         else:
@@ -104,6 +104,8 @@ class _Run:
                 self._wait_for_jobs()
         for request in list(self.office.top_ups):
             self.office.ask_top_up(request)
+        for task in self.office.issues:
+            self.office.ask_issue(task)
         for request in self.office.claims:
             self.office.ask_claim(request)
         for step in (self.cashiers.finish, self.cashiers.give_back):
@@ -111,10 +113,12 @@ class _Run:
         for _ in range(2):
             self._wait_for_jobs()
             self._everywhere(self.cashiers.close)
+        self.office.count_issued()
 
     def _mend(self) -> None:
         chain = self.chain
         chain.weather.heal()
+        chain.bug.mended = True
         chain.server.disk.disarm()
         chain.server.disk.fill(full=False)
         if chain.server.counters is not None:

@@ -22,6 +22,8 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "captive portal": ("line: portal",),
     "stale answer": ("line: stale answer",),
     "DUP": ("push: DUP",),
+    "issued in a batch": ("given in a batch: seen",),
+    "parked by a bug": ("push: QUARANTINED quarantined",),
     "late payment": ("push: CONFLICT late_payment",),
     "illegal step told": ("push: CONFLICT illegal_transition",),
     "late use": ("finding: late_use",),
@@ -89,6 +91,9 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "new epoch, something is missing": ("rejoin: cut",),
     "entries carried over": ("carried",),
     "end of a ledger lost": ("finding: tail_lost",),
+    "server put back to a backup": ("server: put back",),
+    "asked while it is restored": ("refused: restoring",),
+    "rights taken over": ("adopt: taken over",),
 }
 """By the name of each branch, the ends of what is counted when it is gone through."""
 

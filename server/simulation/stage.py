@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from app.domain.refusals import Refusal
+from app.services.api import PaidOrder, RefundDone
 from app.services.till import Till
 from app.store.database import TillDatabase
 from server.scenario.tables import WorldTable
+from server.simulation.printer import Printer
 from server.simulation.terminal import Terminal
 from server.simulation.truth import Truth
 from sync.engine import SyncEngine
@@ -53,8 +55,18 @@ class Part(Protocol):
         """Return its payment terminal."""
 
     @property
+    def printer(self) -> Printer:
+        """Return its printer."""
+
+    @property
     def line(self) -> Chance:
         """Return its line to the server."""
+
+
+def print_receipt(part: Part, done: PaidOrder | RefundDone) -> None:
+    """Print it, and let the till know, as whoever stands there does; else it is found not shown later."""
+    if part.printer.print(done.receipt.mark):
+        part.till.receipt_shown(done.order_id)
 
 
 class Stage(Protocol):

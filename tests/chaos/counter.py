@@ -15,6 +15,7 @@ from app.services.till import Till
 from app.store.database import TillDatabase
 from cli.till_folder import TILL_FILE, find_enrolment
 from server.simulation.cashier import Cashiers
+from server.simulation.printer import Printer
 from server.simulation.terminal import Charge, Terminal
 from sync.engine import SyncEngine
 from tests.chaos.journal import SUFFIX, Follower, Journal
@@ -83,6 +84,7 @@ class Counter:
     def __init__(self, running: RunningTill, terminal: Terminal) -> None:
         self.running, self.terminal = running, terminal
         self.line = Line(random.Random(0))
+        self.printer = Printer()
 
     @property
     def id(self) -> str:

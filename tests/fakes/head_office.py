@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from app.domain.ports import UnderWay
 from app.domain.refusals import Refusal, RefusalCode, refuse
 from app.services.ports import (
     Busy,
@@ -58,6 +59,7 @@ class FakeHeadOffice:
         self.online = False
         self.offline_since: datetime | None = None
         self.trouble: LineTrouble | None = None
+        self.under_way: UnderWay | None = None
 
     def _call(self, ask: Callable[[], Any]) -> Any:
         try:

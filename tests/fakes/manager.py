@@ -13,6 +13,7 @@ class Manager:
 
     block: Callable[[], object]
     calls: list[str]
+    elsewhere: dict[str, Refusal]
 
     def __init__(self) -> None:
         self.at_risk: dict[str, int] = {}  # by coupon's id: what it may cost while the line is down
@@ -24,7 +25,7 @@ class Manager:
         raise NotImplementedError
 
     def _coupon_blocked(self, coupon_id: str, order_id: str) -> Refusal | None:
-        blocked = self._blocked(coupon=coupon_id)
+        blocked = self.elsewhere.get(coupon_id) or self._blocked(coupon=coupon_id)
         if blocked is None or (order_id, coupon_id) in self.approved:
             return None
         max_minor = self.at_risk.get(coupon_id)

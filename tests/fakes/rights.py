@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from app.domain.refusals import Refusal
+from app.services.api import AtHome
 from app.services.rights_view import (
     DayEnd,
     DayStep,
@@ -77,7 +78,7 @@ def many_rights(now: datetime = datetime(2026, 7, 30, 6, 5, tzinfo=UTC)) -> Righ
 
 
 class OwnRights:
-    """The part of a till that shows its rights and gives them back; `day_ends` is what the next closing answers."""
+    """The part of a till that shows its rights, gets them and gives them back; `day_ends` answers the next closing."""
 
     block: Callable[[], object]
     calls: list[str]
@@ -85,6 +86,11 @@ class OwnRights:
     def __init__(self) -> None:
         self.view_of_rights = NOTHING
         self.day_ends: DayEnd | Refusal | Exception | None = None
+        self.elsewhere: dict[str, Refusal] = {}  # by coupon's id: what head office says of one at home at another till
+
+    def take_home(self, coupon_id: str) -> AtHome | Refusal:
+        self.calls.append(f"take_home {coupon_id}")
+        return self.elsewhere.get(coupon_id) or AtHome(coupon_id, 2)
 
     def rights(self) -> RightsView:
         return self.view_of_rights

@@ -78,6 +78,19 @@ def test_a_coupon_is_scanned_paid_and_refunded(counter: Driver, shop: Shop) -> N
     counter.until(lambda: shop.till.interrupted() == ())
 
 
+def test_a_coupon_that_another_till_has_comes_while_the_cashier_waits(counter: Driver, shop: Shop) -> None:
+    shop.server.move_home("k1", "T2")
+    shop.till.head_office.refresh()
+    counter.scan(A_CODE)
+    counter.scan(K1)
+    counter.until(lambda: shop.server.recalled == {"k1"})
+
+    shop.server.move_home("k1", None)  # T2 has given it up
+
+    counter.until(lambda: counter.desk.state.quote is not None and counter.desk.state.quote.used == ("k1",))
+    assert shop.server.coupons["k1"].home == "T1"
+
+
 def test_a_scan_answers_in_time_while_the_head_office_hangs(counter: Driver, shop: Shop) -> None:
     hang, asked = threading.Event(), threading.Semaphore(0)
 

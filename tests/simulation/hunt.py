@@ -20,15 +20,24 @@ OPERATIONS = 300
 def found_by(ground: Ground, mutant: Mutant, *, seeds: int = SEEDS_MAX) -> tuple[int, str] | None:
     """Return the first seed that is broken by the fault, and what it broke; None = no one notices it.
 
+    A fault behind a backup that no seed notices as it is drawn is hunted where each of them has a backup.
+    """
+    found = _found_by(ground, mutant, seeds=seeds, backups=None)
+    return _found_by(ground, mutant, seeds=seeds, backups=True) if found is None and mutant.backups else found
+
+
+def _found_by(ground: Ground, mutant: Mutant, *, seeds: int, backups: bool | None) -> tuple[int, str] | None:
+    """Look in these seeds.
+
     A seed that is broken without the fault says nothing of it, and a plant that does not fit the code any more is none.
     """
     for seed in range(seeds):
-        plan = draw_plan(seed, OPERATIONS, disasters=mutant.disasters, backups=mutant.backups)
-        if mutant.redis and not plan.hot:
+        plan = draw_plan(seed, OPERATIONS, disasters=mutant.disasters, backups=backups)
+        if (mutant.redis and not plan.hot) or (mutant.backups and not plan.put_back):
             continue
         with mutant.plant():
             violation = run_plan(ground, plan).violation
-        if any(name in violation for name in ("TypeError", "AttributeError")):
+        if any(name in violation for name in ("TypeError", "AttributeError", "IndexError", "NameError")):
             raise TypeError(f"{mutant.name} does not fit the code any more: {violation}")
         if violation and not run_plan(ground, plan).violation:
             return seed, violation

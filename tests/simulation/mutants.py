@@ -23,10 +23,12 @@ from app.services import giving, paying, refunding, restart
 from app.store import ledger, meta, rights
 from app.store.errors import DiskFull
 from server.db import sqlite
-from server.services import catalog, feed, grants, leases, ledgers, sessions
+from server.services import catalog, feed, grants, ingest, leases, ledgers, sessions
 from server.services import epochs as server_epochs
 from server.services import orders as server_orders
+from server.services import quarantine as server_quarantine
 from server.services import refunds as server_refunds
+from server.simulation import machines
 from sync import protocol
 from tests.simulation import mutants_of_backups, mutants_of_redis, mutants_of_rights
 from tests.simulation.planting import MUTANTS, mutant, put
@@ -208,6 +210,24 @@ def _till_commits_lazily() -> Iterator[None]:
         yield
 
 
+@mutant("a receipt is printed behind the commit (print_before_commit)")
+def _prints_before_the_commit() -> Iterator[None]:
+    real, printers = paying._sell_for_cash, dict[str, Any]()
+    real_start = machines.TillMachine._start
+
+    def start(part: Any, *args: Any) -> Any:
+        printers[part.id] = part.printer
+        return real_start(part, *args)
+
+    def sell(tx: Any, parts: Any, *args: Any, **keys: Any) -> Any:
+        done = real(tx, parts, *args, **keys)
+        printers[parts.till_id].print(done.receipt.mark)
+        return done
+
+    with put((machines.TillMachine, "_start", start), (paying, "_sell_for_cash", sell)):
+        yield
+
+
 @mutant("what found no room was not saved, and is said so")
 def _full_disk_unnoticed() -> Iterator[None]:
     real = app.store.database._translated
@@ -236,6 +256,21 @@ def _broken_chain() -> Iterator[None]:
         return (seq, self.genesis if seq % 7 == 6 else digest)
 
     with put((ledger.Ledger, "tail", tail)):
+        yield
+
+
+@mutant("an entry that cannot be judged blocks nothing behind it (poison_blocks)")
+def _poison_blocks() -> Iterator[None]:
+    def judge_alone(conn: Any, context: Any, item: Any) -> Any:
+        return ingest.judge(conn, context, item.told, body=item.body)
+
+    with put((ingest, "_judge_alone", judge_alone)):
+        yield
+
+
+@mutant("what was parked is judged again")
+def _parked_for_ever() -> Iterator[None]:
+    with put((server_quarantine, "try_again", lambda *_args, **_keys: False)):
         yield
 
 

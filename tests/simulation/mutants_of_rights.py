@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
+
+from sqlalchemy import update
 
 from app.domain.states import OrderState
 from app.services import checkout, leasing
 from app.store import rights
-from server.services import accounts, facts, given_out, homes, lent, sales, sessions
+from server.db import schema
+from server.services import accounts, facts, given_out, homes, issue_work, issues, lent, sales, sessions
 from server.services import orders as server_orders
 from server.services import rights as server_rights
 from server.services.answers import ok
@@ -164,6 +168,27 @@ def _late_use_untold() -> Iterator[None]:
 @mutant("a coupon that was given out is taken from the stock")
 def _gifts_cost_nothing() -> Iterator[None]:
     with put((given_out, "_take", lambda conn, lease, told, *, body: [])):
+        yield
+
+
+@mutant("a batch issue draws on the stock as it is, not as it was when it began (batch_snapshot)")
+def _batch_draws_on_a_snapshot() -> Iterator[None]:
+    real, real_create, began, gave = issue_work.grant, issues._create, dict[str, Any](), Counter[str]()
+
+    def create(conn: Any, ctx: Any, draft: Any, **keys: Any) -> Any:
+        began[f"issue:{draft.id}"] = accounts.read(conn, [accounts.stock_id(draft.campaign_id)])
+        return real_create(conn, ctx, draft, **keys)
+
+    def grant(conn: Any, ctx: Any, wanted: Any) -> Any:
+        answers = real(conn, ctx, wanted)
+        for task in {each.source for each in wanted}:
+            gave[task] += sum(answer["outcome"] == "ok" for answer in answers)
+            for stock, first in began[task].items():
+                left = {"available": first.available - gave[task], "spent": first.spent + gave[task]}
+                conn.execute(update(schema.account).where(schema.account.c.id == stock).values(left))
+        return answers
+
+    with put((issues, "_create", create), (issue_work, "grant", grant)):
         yield
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from server.simulation.chain import Ground, open_ground
-from server.simulation.plan import draw_plan
+from server.simulation.plan import SET_BACK, draw_plan
 from server.simulation.run import run_plan
 from server.simulation.simulate import Asked, simulate
 from server.simulation.sometimes import (
@@ -70,6 +70,15 @@ def test_a_server_that_is_put_back_to_a_backup_tells_again_what_it_had_told(grou
     assert [each.violation for each in outcomes] == ["", "", ""]
     seen = sum((each.seen for each in outcomes), Counter[str]())
     assert min(seen["server: put back"], seen["refused: restoring"], seen["adopt: taken over"]) > 0
+
+
+def test_the_server_is_put_back_to_a_backup_in_one_of_ten_seeds_that_nobody_asked_for() -> None:
+    plans = [draw_plan(seed, 10) for seed in range(300)]
+
+    put_back = [plan for plan in plans if any(event.what == SET_BACK for event in plan.events)]
+
+    assert 20 <= len(put_back) <= 40
+    assert all(plan.put_back and plan.has_disasters for plan in put_back)
 
 
 def _tell(file: Path, told: dict[str, Any]) -> None:

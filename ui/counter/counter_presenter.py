@@ -135,6 +135,7 @@ class CounterPresenter:
         if not state.payable or state.quote is None:
             self.desk.say(notice("verdict.basket_empty" if not state.basket.items else "verdict.pricing"))
             return
+        self.desk.fetch.stop()
         request = self.desk.checkout_request()
         of_member = state.member is not None and state.member.id == request.member_id
         balance_minor = state.member.balance_minor if state.member is not None and of_member else 0

@@ -15,6 +15,7 @@ from ui.counter import best_search
 from ui.counter.basket import Basket, Item
 from ui.counter.best_search import BestSearch
 from ui.counter.desk_state import Asked, DeskState
+from ui.counter.fetching import CouponFetch, Wanted
 from ui.jobs import Jobs
 from ui.verdict import Tone, Verdict, accepted, notice, refused, waiting, warning
 from ui.words import Name, campaign_name
@@ -60,6 +61,7 @@ class DeskPresenter:
         self._good = self.state.basket  # the last basket that the till priced; a refused change goes back to it
         self._search: BestSearch | None = None
         self._turn = 0  # counts changes: an answer to an earlier question is not shown
+        self.fetch = CouponFetch(till, jobs, came=self._fetched, told=self._say)
 
     # ------------------------------------------------------------------ scanning
 
@@ -132,13 +134,25 @@ class DeskPresenter:
         self._name({coupon_id: title})
         basket = self.state.basket
         if answer.verdict is not None and answer.verdict.code is not RefusalCode.NEEDS_APPROVAL:
-            self._say(refused(answer.verdict, subject=title))
+            self._say(self._fetched_or_refused(coupon_id, answer.verdict, member_id=answer.member_id))
         elif basket.member_id and answer.member_id and basket.member_id != answer.member_id:
             self._say(refused(refuse(RefusalCode.WRONG_MEMBER, coupon=coupon_id), subject=title))
         elif coupon_id in basket.use:
             self._say(notice("verdict.coupon_there", subject=title))
         else:
             self._use(coupon_id, member_id=answer.member_id)
+
+    def _fetched_or_refused(self, coupon_id: str, reason: Refusal, *, member_id: str | None) -> Verdict:
+        """Begin to fetch a coupon that another till has, where head office can be asked; else say no."""
+        title = self.state.names.get(coupon_id, coupon_id)
+        if reason.code is not RefusalCode.LEASED_ELSEWHERE or not self._online():
+            return refused(reason, subject=title)
+        self.fetch.begin(Wanted(coupon_id, self.state.basket.order_id, member_id, title))
+        return waiting("verdict.asking_for_coupon")
+
+    def _fetched(self, wanted: Wanted) -> None:
+        if wanted.order_id == self.state.basket.order_id:
+            self._use(wanted.coupon_id, member_id=wanted.member_id)
 
     def _use(self, coupon_id: str, *, member_id: str | None) -> None:
         basket = self.state.basket.with_coupon(coupon_id)
@@ -155,7 +169,7 @@ class DeskPresenter:
             return accepted("verdict.coupon_used", title="verdict.title_used", subject=title, off_minor=off_minor)
         if reason.code is RefusalCode.NEEDS_APPROVAL:
             return Verdict(Tone.WARNING, reason, None, title)
-        return refused(reason, subject=title)
+        return self._fetched_or_refused(coupon_id, reason, member_id=quote.member_id)
 
     def judge(self, coupon_id: str) -> None:
         """Price the basket anew and say what became of one of its coupons."""
@@ -369,6 +383,7 @@ class DeskPresenter:
 
     def start_over(self, verdict: Verdict | None = None) -> None:
         """Clear the desk for the next customer."""
+        self.fetch.stop()
         self._turn += 1
         self._good = Basket(self._till.new_order_id())
         self._put(DeskState(self._good, verdict=verdict))

@@ -235,7 +235,7 @@ def test_a_grant_over_another_total_is_given_back(shop: Shop, monkeypatch: pytes
 # ------------------------------------------------------------------ the line
 
 
-def test_a_busy_server_decided_nothing_and_the_next_try_is_another_attempt(shop: Shop) -> None:
+def test_a_busy_server_remembers_nothing_so_the_attempt_is_given_up_and_the_next_is_another(shop: Shop) -> None:
     shop.cable.busy = 1
 
     code, facts = refused(shop.till.checkout("o1", WITH_COUPON))
@@ -244,7 +244,7 @@ def test_a_busy_server_decided_nothing_and_the_next_try_is_another_attempt(shop:
     assert (code, facts["retry_after_s"]) == ("busy", 7.0)
     assert isinstance(again, OpenOrder)
     assert again.attempt == 2
-    assert shop.kinds() == []
+    assert shop.kinds() == ["cancel"]
 
 
 def test_a_hold_whose_request_was_lost_leaves_nothing_behind(shop: Shop) -> None:

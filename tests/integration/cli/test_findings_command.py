@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from cli.exits import Exit
+from cli.findings_command import _to_the_end
+from cli.server_process import ServerProcess
 from server.services import findings
 from tests.fakes.counter import finding, open_counter
 from tests.fakes.headquarters import Headquarters
 from tests.integration.cli.command import pawtill_here
+from tests.integration.cli.enrolling import new_code
 
 
 @pytest.fixture
@@ -62,6 +65,19 @@ def test_what_cannot_be_done_is_said(folder: Path) -> None:
     assert missing == (Exit.FOUND_SOMETHING, "pawtill: There is no finding 9\n")
 
 
+def test_a_server_on_another_port_is_asked_where_its_address_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    new_code(folder, store="s1")
+    with ServerProcess(folder) as server:
+        named = say(folder, "show", 1, "--url", server.url)
+        unnamed = say(folder, "show", 1, "--url", "http://127.0.0.1:9")
+        elsewhere = say(folder, "show", 1, "--url", "http://hq.example")
+
+    assert named == (Exit.FOUND_SOMETHING, "pawtill: There is no finding 1\n")
+    assert (unnamed[0], "--url" in unnamed[1]) == (Exit.DATA_IN_USE, True)
+    assert (elsewhere[0], "another machine" in elsewhere[1]) == (Exit.CANNOT_START, True)
+
+
 def test_an_entry_in_quarantine_is_judged_again_and_no_other_finding_is(tmp_path: Path) -> None:
     headquarters = Headquarters(tmp_path)
     headquarters.furnish()
@@ -79,3 +95,13 @@ def test_an_entry_in_quarantine_is_judged_again_and_no_other_finding_is(tmp_path
 
     assert (tried[0], "open" in tried[1]) == (Exit.OK, True)
     assert closed == (Exit.FOUND_SOMETHING, f"pawtill: Finding {number} is closed: that cannot be done with it\n")
+
+
+@pytest.mark.parametrize(("lefts", "asked"), [([2, 1, 0], 3), ([1, 1, 1], 2), ([None], 1)])
+def test_judging_goes_on_as_long_as_it_leaves_less(lefts: list[int | None], asked: int) -> None:
+    told = iter([{"outcome": "ok"} if left is None else {"outcome": "ok", "left": left} for left in lefts])
+    answers = []
+
+    last = _to_the_end(lambda: answers.append(next(told)) or answers[-1])
+
+    assert len(answers) == asked and last is answers[-1]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.domain.ports import Progress, Step, no_progress
+from app.domain.tenders import Tender, TenderType
 from app.services.api import GivenCoupon
 from app.services.epochs import Begun
 from app.services.ports import Offline
@@ -93,6 +94,30 @@ def states(chain: Chain, *orders: str) -> list[str]:
         answer = chain.hq.call("GET", f"/v1/orders/{order}")
         known.append(str(answer.get("state", answer.get("outcome"))))
     return known
+
+
+def test_a_till_that_was_recovered_tells_a_restored_server_what_it_had_been_lent(
+    chain: Chain, station: Station
+) -> None:
+    """Its new file knows no incarnation, but has the leases; its sales name them."""
+    chain.hq.call("POST", "/v1/members/m1/top-ups", {"request": "t", "amount": "300.00"}, status=200)
+    station.sync()
+    backup = chain.keep_a_copy()
+    station.lent("value:m1", 10_000)
+    station.line.offline = True
+    by_value = [Tender(TenderType.STORED_VALUE, 6_000)]
+    station.sell("o7", "B", member="m1", tenders=by_value, stored_value_minor=6_000)
+    station.line.offline = False
+    flip_a_sale(station, b'"order":"o5"')
+
+    chain.go_back_to(backup)
+    mend(station, None)
+    station.sync()
+
+    (lease,) = chain.hq.call("GET", "/v1/tills/t1/rights", status=200)["leases"]
+    assert (lease["lent"], lease["left"]) == (10_000, 4_000)
+    assert findings(chain.hq) == {}
+    assert violations(chain.hq) == []
 
 
 ALL = tuple(f"o{number}" for number in range(1, 7))

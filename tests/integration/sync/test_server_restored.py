@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from app.domain.refusals import Refusal
@@ -137,6 +138,29 @@ def test_what_a_till_tells_that_the_backup_takes_for_lost_is_set_aside(chain: Ch
     (lease,) = chain.hq.call("GET", "/v1/tills/t1/rights", status=200)["leases"]
     assert (lease["left"], lease["stranded"]) == (20_000, True)
     assert violations(chain.hq) == []
+
+
+def test_a_copy_of_what_was_asked_while_nothing_is_given_out_holds_nothing_when_it_comes_late(
+    chain: Chain, station: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[httpx.Request] = []
+    chain.go_back_to(chain.keep_a_copy())
+    deliver = chain.wire.handle_request
+
+    def keep(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return deliver(request)
+
+    monkeypatch.setattr(chain.wire, "handle_request", keep)
+    refused = station.till.checkout("o1", basket("B", member="m1"), stored_value_minor=6_000)
+    assert isinstance(refused, Refusal) and refused.code.value == "busy"
+    (asked,) = (each for each in sent if each.url.path.endswith("/hold"))
+
+    station.sync()
+    between = chain.hq.call("GET", "/v1/restore", status=200)["restoring"]
+    deliver(asked)
+
+    assert (between, chain.order("o1")["state"]) == (False, "CANCELLED")
 
 
 @pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.DOUBLE, Fault.LOSE_REQUEST])

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from app.domain.ledger import Entry
-from app.domain.ports import Step
+from app.domain.ports import Step, UnderWay
 from app.services.ports import Busy, Offline
 from sync.client import KeyRefused, Misunderstood, ProtocolRefused, TooLarge
 from sync.engine import SyncReport, SyncStatus
@@ -305,6 +305,40 @@ def test_who_watches_sees_each_page_and_each_batch_up_to_the_end_and_no_later_se
 
     assert seen[:2] == [(Step.SEND, 200, 201), (Step.SEND, 201, 201)]
     assert seen[2:] == [(Step.FETCH, 500, 1002), (Step.FETCH, 1000, 1002), (Step.FETCH, 1002, 1002)]
+
+
+def test_who_comes_back_with_much_to_fetch_sees_only_what_came_meanwhile(rig: Rig) -> None:
+    rig.engine.run_once()
+    for number in range(501):
+        rig.server.publish("store", f"x{number}", {"id": f"x{number}", "zone": "Asia/Shanghai"})
+    seen: list[tuple[Step, int, int]] = []
+
+    with rig.engine.watched(lambda *told: seen.append(told)):
+        rig.engine.run_once()
+
+    assert seen == [(Step.FETCH, 500, 501), (Step.FETCH, 501, 501)]
+
+
+def test_what_is_under_way_is_known_until_the_last_request_of_its_step(rig: Rig) -> None:
+    for number in range(501):
+        rig.server.publish("store", f"x{number}", {"id": f"x{number}", "zone": "Asia/Shanghai"})
+    rig.sell(201)
+    seen: list[UnderWay | None] = []
+
+    with rig.engine.watched(lambda *_told: seen.append(rig.office.under_way)):
+        rig.engine.run_once()
+
+    assert seen == [UnderWay(Step.SEND, 200, 201), None, UnderWay(Step.FETCH, 500, 502), None]
+
+
+def test_a_session_that_breaks_off_is_not_under_way_any_more(rig: Rig) -> None:
+    rig.sell(401)
+    rig.line.plan(Fault.NONE, Fault.NONE, Fault.LOSE_REQUEST)
+
+    with pytest.raises(Offline):
+        rig.engine.run_once()
+
+    assert rig.known().acked_seq == 200 and rig.office.under_way is None
 
 
 # ------------------------------------------------------------------ the line's state

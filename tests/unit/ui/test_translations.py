@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from app.domain.money import Currency
+from app.domain.ports import Step
 from app.domain.refusals import Refusal, RefusalCode
 from app.domain.rights import BUDGET, STOCK, USES, VALUE
 from app.domain.states import VOCABULARIES
@@ -212,7 +213,7 @@ def composed_keys() -> set[str]:
     keys |= {f"close_day.{part}" for part in ("title", "yes", "no")}
     keys |= {f"rights.{what}_{kind}" for what in ("kind", "left") for kind in (STOCK, BUDGET, VALUE, USES)}
     keys |= {f"rights.step_{step.value}" for step in DayStep}
-    keys |= {f"line.{trouble}" for trouble in LineTrouble}
+    keys |= {f"line.{trouble}" for trouble in LineTrouble} | {f"work.{step}" for step in Step}
     keys |= {f"trouble.{kind.key}" for kind in errors.StoreError.__subclasses__()}
     keys |= {words_of(kind) for kind in (*KINDS, BOOKS)} | {f"loser.{loser}" for loser in LOSERS}
     keys |= {f"remedy.{remedy(kind).proposal}" for kind in (*KINDS, BOOKS)}
