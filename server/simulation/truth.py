@@ -209,6 +209,10 @@ class Truth:
             if disaster.since_ms is not None:
                 disaster.since_ms = min(disaster.since_ms, back.told_ms[till_id])
 
+    def is_of_another_history(self, back: SetBack) -> bool:
+        """Tell whether a backup was made, and then left for another one, before it was put back."""
+        return any(back.since_ms < each.at_ms < back.at_ms for each in self.set_backs)
+
     def doubt(self, order_id: str) -> None:
         """Have cash on the counter, of which nobody knows whether the till noted it as too late."""
         self.unsure.add(order_id)
