@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import update
 
 from cli import till_access_commands
-from cli.add_till_command import write_till_pass
 from cli.exits import Exit
 from cli.office import open_office
 from cli.server_process import ServerProcess
@@ -20,8 +19,7 @@ from server.services import catalog, leases
 from server.services.context import Actor
 from server.services.system import SystemClock, SystemIds
 from tests.integration.cli.command import pawtill_here
-
-URL = "http://127.0.0.1:9"
+from tests.integration.cli.enrolling import new_code
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     """Return the data folder of a server whose till R1 has leased 30.00, and announced more than it sent."""
     settings = server_settings(data_dir=tmp_path / "server")
     for name in ("R1", "R2"):
-        write_till_pass(settings, till_id=name, store="riverside", url=URL, out=tmp_path / f"{name}.pass")
+        new_code(settings.folder, name)
     services = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
     try:
         services.write(
@@ -123,7 +121,7 @@ def test_tills_are_listed_with_what_keeps_each_from_being_like_another(folder: P
     heading, first, second = said.splitlines()
     assert heading.split()[:3] == ["till", "store", "state"]
     assert "suspended, lost" in first and "never" in first and "-1.5 s" in first and "30.00" in first
-    assert first.split()[-9:] == ["7", "9", "-1.5", "s", "30.00", "0", "0", "0", "0"] and "open" in second
+    assert first.split()[-9:] == ["7", "9", "-1.5", "s", "30.00", "0", "0", "0", "0"] and "no key" in second
 
 
 def test_tills_come_in_pages(folder: Path) -> None:
@@ -143,7 +141,7 @@ def test_tills_are_listed_and_shut_out_in_chinese_where_nothing_is_said(folder: 
     nobody = pawtill_here("revoke", "R9", "--reason", "x", "--confirm", "R9", *here).complained
 
     assert "服务器不再听它的任何消息：pawtill resume R1" in suspended and "在您作出决定之前" in suspended
-    assert listed[0].split()[:3] == ["收银机", "门店", "状态"] and "已暂停" in listed[1] and "没有密钥" not in listed[2]
+    assert listed[0].split()[:3] == ["收银机", "门店", "状态"] and "已暂停" in listed[1] and "没有密钥" in listed[2]
     assert "已恢复通信" in resumed and "没有收银机 R9" in nobody
 
 
@@ -151,4 +149,4 @@ def test_columns_stand_under_each_other_in_chinese_too(folder: Path) -> None:
     heading, first, _ = pawtill_here("tills", "--data-dir", folder).said.splitlines()
 
     before = heading[: heading.index("状态")]
-    assert first.index("正常") == len(before) + len("收银机门店"), "each character of these takes two cells"
+    assert first.index("没有密钥") == len(before) + len("收银机门店"), "each character of these takes two cells"
