@@ -61,7 +61,7 @@ def test_reclaiming_tells_the_exposure_and_frees_everything(headquarters: Headqu
 
     assert answer == shown
     assert (answer["money"], answer["coupons"], [each["left"] for each in answer["leases"]]) == (
-        "30.00",
+        "60.00",
         [mine],
         [3_000, 2],
     )
