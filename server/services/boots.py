@@ -29,16 +29,17 @@ _COUNTED = (
 )
 
 
-def other_alive(conn: Connection, message: Hello, contact: int) -> Row[Any] | None:
+def other_alive(conn: Connection, message: Hello, contact: int, *, incarnation: int) -> Row[Any] | None:
     """Note who greets, and return another run of the same till that is alive beside it; None = there is none.
 
-    `contact` is the number of this greeting.
+    `contact` is the number of this greeting, `incarnation` the server's.
     """
     table = schema.till_boot
     rows = {row.boot: row for row in conn.execute(_RUNS, {"of": message.till})}
     known = rows.pop(message.boot, None)
-    # What this run cannot have heard (another server's number, before a restore) proves nothing.
-    heard = message.heard if message.heard < contact else 0
+    # A number from before a restore proves nothing, however late it is told: it counts anew from the backup.
+    is_ours = message.incarnation == incarnation and message.heard < contact
+    heard = message.heard if is_ours else 0
     values = {"heard": max(heard, known.heard if known else 0)}
     if known is not None:
         conn.execute(_HEARD, {"of": message.till, "run": message.boot, **values})
