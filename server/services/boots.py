@@ -4,7 +4,8 @@ A copy of a till's disk has its key, its ledger and its numbers, and until both 
 them apart. What does is who hears what: each greeting is answered with a number that counts up, and the next greeting
 of the same run of the program tells it back. A run that ended heard its last answer before its successor said a first
 word, however late its messages arrive. So two runs that each heard an answer given after the other's first greeting
-are alive at once. No clock is read, and no delay, copy or restart looks like it.
+are alive at once, where one history counted both: a restore counts anew. No clock is read, and no delay, copy or
+restart looks like it.
 """
 
 from typing import Any
