@@ -4,7 +4,8 @@ A copy of a till's disk has its key, its ledger and its numbers, and until both 
 them apart. What does is who hears what: each greeting is answered with a number that counts up, and the next greeting
 of the same run of the program tells it back. A run that ended heard its last answer before its successor said a first
 word, however late its messages arrive. So two runs that each heard an answer given after the other's first greeting
-are alive at once. No clock is read, and no delay, copy or restart looks like it.
+are alive at once, where one history counted both: a restore counts anew. No clock is read, and no delay, copy or
+restart looks like it.
 """
 
 from typing import Any
@@ -29,16 +30,17 @@ _COUNTED = (
 )
 
 
-def other_alive(conn: Connection, message: Hello, contact: int) -> Row[Any] | None:
+def other_alive(conn: Connection, message: Hello, contact: int, *, incarnation: int) -> Row[Any] | None:
     """Note who greets, and return another run of the same till that is alive beside it; None = there is none.
 
-    `contact` is the number of this greeting.
+    `contact` is the number of this greeting, `incarnation` the server's.
     """
     table = schema.till_boot
     rows = {row.boot: row for row in conn.execute(_RUNS, {"of": message.till})}
     known = rows.pop(message.boot, None)
-    # What this run cannot have heard (another server's number, before a restore) proves nothing.
-    heard = message.heard if message.heard < contact else 0
+    # A number from before a restore proves nothing, however late it is told: it counts anew from the backup.
+    is_ours = message.incarnation == incarnation and message.heard < contact
+    heard = message.heard if is_ours else 0
     values = {"heard": max(heard, known.heard if known else 0)}
     if known is not None:
         conn.execute(_HEARD, {"of": message.till, "run": message.boot, **values})

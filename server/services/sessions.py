@@ -112,7 +112,7 @@ def _is_another(conn: Connection, context: Context, row: Row[Any], *, message: H
 
 def _is_cloned(conn: Connection, context: Context, row: Row[Any], *, message: Hello, contact: int) -> bool:
     """Stop a till of which two copies are alive: each would draw on the same rights, and only one may go on."""
-    other = boots.other_alive(conn, message, contact)
+    other = boots.other_alive(conn, message, contact, incarnation=context.chain.incarnation)
     if other is None:
         return False
     told = {

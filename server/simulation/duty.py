@@ -17,7 +17,7 @@ from server.simulation.chain import Chain
 from server.simulation.machines import TillMachine
 from server.simulation.plan import Event
 from server.simulation.stage import Part
-from server.simulation.truth import hold
+from server.simulation.truth import AskedRefund, Basket, hold
 
 REBOOT_MS = (5_000, 120_000)
 TRIED_AGAIN_MS = (600_000, 2_400_000)
@@ -84,6 +84,48 @@ class OnDuty(Cashiers):
     def _last_words(self, part: TillMachine, event: Event) -> None:
         self._sell(part, random.Random(event.seed), event)
         part.engine.push_now()
+
+    # -------------------------------------------------------------- what one till builds on another's word
+
+    def hand_on(self, part: TillMachine, event: Event, then: Callable[[str | None], None]) -> None:
+        """Let a till sell, and let go of a coupon that is at home there; once that is told, `then` hears of which."""
+        if part.on:
+            self.safely(part, "hand on", lambda: self._hand_on(part, event, then))
+
+    def _hand_on(self, part: TillMachine, event: Event, then: Callable[[str | None], None]) -> None:
+        rng = part.line.rng = part.terminal.rng = random.Random(event.seed)
+        coupons = self.own_rights(part).coupons
+        coupon = rng.choice(coupons) if coupons else None
+        if coupon is not None:
+            part.till.return_home(coupon)
+        self._sell(part, rng, event)
+        self.sync(part)
+        self.chain.note(part.id, "hand on", "told")
+        then(coupon)
+
+    def go_on(self, part: TillMachine, event: Event, coupon: str | None) -> None:
+        """Take back what another till sold in that event, sell by the coupon that it let go of, and tell of both."""
+        if part.on:
+            self.safely(part, "go on", lambda: self._go_on(part, event, coupon))
+
+    def _go_on(self, part: TillMachine, event: Event, coupon: str | None) -> None:
+        rng = part.line.rng = part.terminal.rng = random.Random(event.seed + 1)
+        self.sync(part)
+        sold, order_id, request = f"o{event.number}", f"h{event.number}", f"r{event.number}"
+        if sold in self.truth.receipts:
+            self.truth.ask_back(request, AskedRefund(part.id, sold, None))
+            super().ask_refund(part, request)
+        if coupon is not None:
+            self.truth.lay(order_id, Basket(part.id, self._coupon_basket(coupon, rng), 0))
+            self._checkout(part, order_id, rng)
+        self.sync(part)
+
+    def tell(self, part: TillMachine) -> None:
+        """Let a till tell all that it has, where it is on."""
+        if part.on:
+            self.safely(part, "sync", lambda: self.sync(part))
+
+    # -------------------------------------------------------------- machines that come back
 
     def start_anew(self, part: TillMachine, token: str, *, fresh: bool) -> None:
         """Start a till with a new key, and let it look whether its ledger is still the server's."""

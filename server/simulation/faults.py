@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from server.simulation.chain import Chain
@@ -21,6 +22,8 @@ SKEW_MAX_MS = 9 * DAY_MS
 ASK_AGAIN_MS = 60_000
 AT_A_HOLD, DARK = 0.5, 0.5
 """How many backups are made when an order is held, and how many tills have no line when one is put back."""
+HANDED_ON, LAST = 3, 0.5
+"""How often one till goes on behind a backup with what another has told, and how often that tells last afterwards."""
 
 
 class Faults:
@@ -157,6 +160,7 @@ class Faults:
         chain.server.disk.image(image)
         told_ms = {part.id: part.synced_ms for part in chain.tills}
         delay_ms = rng.randint(60_000, 3_600_000)
+        first, then = self._hand_on(rng, delay_ms)
 
         def put_back() -> None:
             self._server_put_back(image, since_ms, told_ms)
@@ -164,8 +168,29 @@ class Faults:
             for part in chain.tills:
                 if rng.random() < DARK:
                     self._cut_line(rng, part)
+            if rng.random() < LAST:
+                self._cut(first, LONGEST_CUT_MS)
+                then.line.heal()
+                then.strand.do(lambda: self.cashiers.tell(then))
 
         chain.timeline.after(delay_ms, put_back)
+
+    def _hand_on(self, rng: random.Random, until_ms: int) -> tuple[TillMachine, TillMachine]:
+        """Let one till tell, a few times, what another goes on with, before the backup is put back; returns both."""
+        first, then = rng.sample(self.chain.tills, 2)
+        for at_ms in sorted(rng.randint(0, until_ms) for _ in range(HANDED_ON)):
+            self._images += 1
+            event = Event(-1 - self._images, at_ms, "sell", 0, rng.getrandbits(32))
+            self.chain.timeline.after(at_ms, partial(self._hand_on_once, event, first, then=then))
+        return first, then
+
+    def _hand_on_once(self, event: Event, first: TillMachine, *, then: TillMachine) -> None:
+        def go_on(coupon: str | None) -> None:
+            then.line.heal()
+            self.chain.timeline.after(1, lambda: then.strand.do(lambda: self.cashiers.go_on(then, event, coupon)))
+
+        first.line.heal()
+        first.strand.do(lambda: self.cashiers.hand_on(first, event, go_on))
 
     def _server_put_back(self, image: Path, since_ms: int, told_ms: Mapping[str, int]) -> None:
         chain = self.chain

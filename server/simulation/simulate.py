@@ -53,10 +53,12 @@ def explain(asked: Asked, failed: Outcome) -> list[str]:
     if asked.small and not asked.only:
         with open_ground() as ground:
             failed, numbers = shrink(ground, plan, failed)
+    how = {None: "", True: " --disasters", False: " --no-disasters"}[asked.disasters]
     only = f" --only {','.join(map(str, numbers))}" if numbers else ""
+    again = f"--seeds {failed.seed}:{failed.seed + 1} --operations {asked.operations}{how}{only}"
     return [
         f"seed {failed.seed}: VIOLATION {failed.violation}",
-        f"  again: pawtill simulate --seeds {failed.seed}:{failed.seed + 1} --operations {asked.operations}{only}",
+        f"  again: pawtill simulate {again}",
         *(f"  {line}" for line in failed.trace[-TRACE_SHOWN:]),
     ]
 

@@ -19,8 +19,8 @@ import pytest
 
 from server.simulation.chain import Ground, open_ground
 from server.simulation.plan import SET_BACK, draw_plan
-from server.simulation.run import run_plan
-from server.simulation.simulate import Asked, simulate
+from server.simulation.run import Outcome, run_plan
+from server.simulation.simulate import Asked, explain, simulate
 from server.simulation.sometimes import (
     BRANCHES,
     BY_REDIS,
@@ -125,6 +125,15 @@ def test_a_run_ends_with_its_count_of_operations_and_violations() -> None:
     code = simulate(Asked(0, 2, operations=10), tell=told.append)
 
     assert (code, told[-1]) == (0, "20 operations, 0 violations")
+
+
+@pytest.mark.parametrize(("disasters", "how"), [(None, ""), (True, " --disasters"), (False, " --no-disasters")])
+def test_a_failing_seed_tells_how_to_see_it_again(disasters: bool | None, how: str) -> None:
+    asked = Asked(3, 9, operations=5, only=(1, 2), disasters=disasters)
+
+    told = explain(asked, Outcome(4, 5, "I7: a sale is lost", ""))
+
+    assert told[1].strip() == f"again: pawtill simulate --seeds 4:5 --operations 5{how} --only 1,2"
 
 
 def test_a_long_run_that_never_went_through_a_branch_is_bad() -> None:

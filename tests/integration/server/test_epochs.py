@@ -96,17 +96,17 @@ def test_a_fork_shows_the_entries_of_both_sides(headquarters: Headquarters, coun
 
 
 class Run:
-    """Be one run of a till's program: it tells back the number of the last answer that it heard."""
+    """Be one run of a till's program: it tells back the number of the last answer that it heard, and from whom."""
 
     def __init__(self, counter: Counter, boot: str) -> None:
-        self._counter, self.boot, self.heard = counter, boot, 0
+        self._counter, self.boot, self.heard, self.incarnation = counter, boot, 0, 0
 
     def letter(self) -> dict[str, Any]:
-        return {"boot": self.boot, "heard": self.heard}
+        return {"boot": self.boot, "heard": self.heard, "incarnation": self.incarnation}
 
     def hello(self) -> str:
         answer = self._counter.hello(**self.letter())
-        self.heard = answer["contact"]
+        self.heard, self.incarnation = answer["contact"], answer["incarnation"]
         return str(answer["state"])
 
 

@@ -12,7 +12,7 @@ from app.domain.refusals import Refusal
 from app.domain.tenders import Tender, TenderType
 from app.services.ports import Busy, Offline, RefundRequest
 from server.jobs import run_due
-from sync.protocol import ADOPT_PATH
+from sync.protocol import ADOPT_PATH, HELLO_PATH
 from tests.fakes.counter import finding, findings, violations
 from tests.fakes.shop import basket
 from tests.fakes.station import Chain, Station
@@ -161,6 +161,34 @@ def test_a_copy_of_what_was_asked_while_nothing_is_given_out_holds_nothing_when_
     deliver(asked)
 
     assert (between, chain.order("o1")["state"]) == (False, "CANCELLED")
+
+
+def test_a_greeting_from_before_the_restore_that_comes_late_is_no_second_till(
+    chain: Chain, station: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it heard was counted behind the backup, and the server counts anew from there."""
+    station.sync()
+    backup = chain.keep_a_copy()
+    sent: list[httpx.Request] = []
+    deliver = chain.wire.handle_request
+
+    def keep(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return deliver(request)
+
+    monkeypatch.setattr(chain.wire, "handle_request", keep)
+    for _ in range(4):
+        station.engine.look()
+    late = [each for each in sent if each.url.path == HELLO_PATH][-1]
+    station.restart()
+
+    chain.go_back_to(backup)
+    for _ in range(6):
+        station.engine.look()
+    chain.wire.handle_request(httpx.Request("POST", late.url, headers=late.headers, content=late.content))
+    station.engine.look()
+
+    assert findings(chain.hq) == {}
 
 
 @pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.DOUBLE, Fault.LOSE_REQUEST])
