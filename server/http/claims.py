@@ -25,7 +25,7 @@ from server import metrics
 from server.db.errors import DatabaseBusy, DatabaseTrouble
 from server.http.answers import reply, reply_trouble
 from server.http.described import PENDING, RATE_LIMITED
-from server.http.security import APP, TILL, AppOrTill, ServicesDep
+from server.http.security import APP, TILL, AppOrTill, ServicesDep, token_of
 from server.http.values import Body, Id
 from server.services import devices, keys
 from server.services.admission.admission import Admission
@@ -74,7 +74,7 @@ class PlainClaims:
         began_s = time.perf_counter()
         services: Services = self._state.services
         headers = dict(scope["headers"])
-        token = _token(headers)
+        token = token_of(headers)
         if not token or not _is_short_json(headers):
             await self._app(scope, receive, send)
             return
@@ -161,11 +161,6 @@ def _admission(services: Services) -> Admission:
 
 
 # ------------------------------------------------------------------ the plain way
-
-
-def _token(headers: dict[bytes, bytes]) -> str:
-    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 async def _actor(services: Services, token: str) -> Actor | None:

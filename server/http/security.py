@@ -1,5 +1,6 @@
 """Let nobody in without a key or a till's signature, and only where its scope reaches."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
@@ -34,6 +35,12 @@ class TillShut(Exception):
     def __init__(self, access: str) -> None:
         super().__init__(access)
         self.word = f"till_{access.lower()}"
+
+
+def token_of(headers: Mapping[bytes, bytes]) -> str:
+    """Return the key that a request comes with, "" where there is none."""
+    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 async def get_services(request: Request) -> Services:
