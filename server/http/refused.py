@@ -1,8 +1,7 @@
-"""Note, behind the answer, that a request was refused which none of our tills sends (`services/refused_requests.py`)."""
-
-from typing import Any
+"""Note, behind the answer, a refused request that none of our tills sends (`services/refused_requests.py`)."""
 
 from fastapi.routing import iter_route_contexts
+from sqlalchemy import Connection
 from starlette.routing import Match
 from starlette.types import Scope
 
@@ -29,16 +28,16 @@ def note(
             who = services.database.read(lambda conn: _claimed(conn, scope, key_id))
         except DatabaseTrouble:
             return
-    client = scope.get("client")
-    evidence = {
-        "key": who.key_id if who is not None else key_id,
-        "from": client[0] if client else "",
-        "route": _route(scope),
-    }
-    refused_requests.note(services, Refused(kind, who.till_id if who is not None else None, evidence))
+    till_id, key_id = (who.till_id, who.key_id) if who is not None else (None, key_id)
+    address = client[0] if (client := scope.get("client")) else ""
+
+    def evidence() -> dict[str, str]:
+        return {"key": key_id, "from": address, "route": _route(scope)}
+
+    refused_requests.note(services, Refused(kind, till_id, evidence))
 
 
-def _claimed(conn: Any, scope: Scope, key_id: str) -> Actor | None:
+def _claimed(conn: Connection, scope: Scope, key_id: str) -> Actor | None:
     """Return who has the key that is named, or the key that was told whole."""
     if key_id:
         device = devices.find(conn, key_id)

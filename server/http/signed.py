@@ -132,7 +132,9 @@ def _admit(services: Services, scope: Scope, *, request: Request, body: bytes) -
     except DatabaseTrouble as trouble:
         return reply_trouble(trouble)
     if is_copy:
-        told = BackgroundTask(refused.note, services, scope, kind=refused_requests.REPLAYED, signed=request, who=found[0])
+        told = BackgroundTask(
+            refused.note, services, scope, kind=refused_requests.REPLAYED, signed=request, who=found[0]
+        )
         return _unauthorised(REPLAYED, told)
     (scope[ACTOR],) = found
     return None

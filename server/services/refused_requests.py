@@ -11,8 +11,8 @@ it too.
 """
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
@@ -36,11 +36,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Tell of a refused request: its kind, the till that it named (None = no till of ours), and the evidence."""
+    """Tell of a refused request: its kind, the till that it named (None = no till of ours), and how to see the rest."""
 
     kind: str
     till_id: str | None
-    evidence: Mapping[str, str] = field(default_factory=dict)
+    evidence: Callable[[], Mapping[str, str]]
 
     @property
     def place(self) -> tuple[str, str]:
@@ -77,7 +77,7 @@ def note(services: "Services", refused: Refused) -> None:
     if not told.is_news(refused.place, now):
         return
     key = f"{refused.place[1]}/{now.astimezone(UTC):%Y-%m-%d}"
-    detail = {"till": refused.till_id, **refused.evidence}
+    detail = {"till": refused.till_id, **refused.evidence()}
     try:
         services.write(
             lambda conn, ctx: findings.open_finding(
