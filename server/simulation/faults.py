@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
+from server.simulation.books import epochs_known, frozen, granted, told_as_done
 from server.simulation.chain import Chain
-from server.simulation.checking import epochs_known, frozen, granted, told_as_done
 from server.simulation.counters import Counters
 from server.simulation.disk import AFTER, BEFORE
 from server.simulation.duty import REBOOT_MS, OnDuty
