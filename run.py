@@ -5,7 +5,7 @@
     python3 run.py test [pytest argument]  lint, types, import contracts, the whole suite; with arguments pytest alone
     python3 run.py bench [NAME] [--quick]  the benchmarks
     python3 run.py mutants [NAME]          mutation testing of the money rules (not on Windows)
-    python3 run.py COMMAND ...             any other `pawtill` command: server, add-till, till, audit, doctor, scenario
+    python3 run.py COMMAND ...             any other `pawtill` command: server, till, enrol, audit, doctor, scenario
 
 The first run makes `.venv`, installs the locked packages with their hashes and sees to system packages that are
 missing; the next ones start at once. Written for Linux, Windows and macOS; tried on Debian 12 only.

@@ -7,7 +7,7 @@ from app.store.errors import StoreError
 from cli.exits import Exit, complain
 from cli.ledger_trouble import explain
 from cli.no_terminal import NoTerminal
-from cli.till_folder import TILL_FILE, NoSuchPass, find_pass, till_folder
+from cli.till_folder import TILL_FILE, NotEnrolled, find_enrolment, till_folder
 from ui.running_till import RunningTill, open_running_till
 
 
@@ -18,10 +18,10 @@ def run_close_day(data_dir: Path | None) -> int:
     """
     folder = till_folder(data_dir)
     try:
-        granted = find_pass(folder)
-        with open_running_till(folder / TILL_FILE, granted, payments=NoTerminal()) as running:
+        enrolment = find_enrolment(folder)
+        with open_running_till(folder / TILL_FILE, enrolment, payments=NoTerminal()) as running:
             return _close(running)
-    except (NoSuchPass, ValueError) as error:
+    except (NotEnrolled, ValueError) as error:
         complain(str(error))
         return Exit.CANNOT_START
     except StoreError as error:

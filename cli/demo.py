@@ -52,7 +52,7 @@ def run_demo(*, headless: bool, shots: Path | None, language: str) -> int:
 
 def _open(shop: Shop, folder: Path, *, language: str, shots: Path) -> DemoTill:
     def open_till(terminal: CashierTerminal, probe: Probe) -> RunningTill:
-        return open_running_till(folder / TILL_FILE, shop.till_pass, payments=terminal, probe=probe)
+        return open_running_till(folder / TILL_FILE, shop.enrolment, payments=terminal, probe=probe)
 
     def lay_out(running: RunningTill) -> DemoCounter:
         return DemoCounter(things_to_scan(shop.chain), shop.cable, running.engine.wake)

@@ -60,22 +60,20 @@ class DemoCoupon:
 
 @dataclass(frozen=True, slots=True)
 class DemoTill:
-    """Hold what a till needs to join; `key` is its secret."""
+    """Hold which till stands where."""
 
     id: str
     store_id: str
-    key: str
 
 
 @dataclass(frozen=True, slots=True)
 class DemoChain:
-    """Hold what the demo has to know of the chain; the three keys open it."""
+    """Hold what the demo has to know of the chain; the two keys open it."""
 
     tills: tuple[DemoTill, ...]
     coupons: tuple[DemoCoupon, ...]
     headquarters_key: str
     app_key: str
-    code_key: bytes
 
 
 def demo_data() -> dict[str, Any]:
@@ -117,7 +115,7 @@ def load_demo_chain(services: Services) -> DemoChain:
     run(lambda conn, ctx: [_granted(campaigns.create(conn, ctx, table)) for table in data["campaign"]])
     coupons = run(lambda conn, ctx: _coupons(conn, ctx, data))
     app_key = run(lambda conn, ctx: keys.create(conn, ctx, scope="app", name="the chain's app").token)
-    return DemoChain(tills, coupons, headquarters_key, app_key, services.code_key)
+    return DemoChain(tills, coupons, headquarters_key, app_key)
 
 
 def _plan(chain: Mapping[str, Any]) -> ChainPlan:
@@ -133,12 +131,10 @@ def _plan(chain: Mapping[str, Any]) -> ChainPlan:
 def _places(conn: Connection, ctx: Context, data: Mapping[str, Any]) -> tuple[DemoTill, ...]:
     for store in data["store"]:
         catalog.set_store(conn, store["id"], zone=data["chain"]["zone"])
-    return tuple(
-        DemoTill(
-            till["id"], till["store"], _done(catalog.set_till(conn, ctx, till["id"], store_id=till["store"])).token
-        )
-        for till in data["till"]
-    )
+    tills = tuple(DemoTill(till["id"], till["store"]) for till in data["till"])
+    for till in tills:
+        _done(catalog.set_till(conn, ctx, till.id, store_id=till.store_id))
+    return tills
 
 
 def _people(conn: Connection, ctx: Context, data: Mapping[str, Any]) -> None:

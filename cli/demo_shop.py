@@ -21,7 +21,7 @@ from sync.enrolling import enrol, new_attempt
 from sync.enrolment import read_code
 from sync.trust import pinned, unknown_yet
 from ui.demo.things import Group, Thing
-from ui.running_till import Joined, TillPass
+from ui.running_till import Enrolment, Joined
 from ui.words import Name
 
 TILL_ID = "R1"
@@ -49,7 +49,7 @@ class Shop:
     chain: DemoChain
     cable: Cable
     trust: ssl.SSLContext
-    till_pass: TillPass
+    enrolment: Enrolment
 
 
 @contextmanager
@@ -88,11 +88,11 @@ def open_shop(folder: Path) -> Iterator[Shop]:
                 chain=chain,
                 cable=cable,
                 trust=pinned(server.authority),
-                till_pass=_enrol(server, chain, cable),
+                enrolment=_enrol(server, chain, cable),
             )
 
 
-def _enrol(server: ServerProcess, chain: DemoChain, cable: Cable) -> TillPass:
+def _enrol(server: ServerProcess, chain: DemoChain, cable: Cable) -> Enrolment:
     """Enrol the demo's till as a shop's: by a code of headquarters, through the cable, believing nobody before."""
     store_id = next(till.store_id for till in chain.tills if till.id == TILL_ID)
     with ServerClient(server.url, chain.headquarters_key, trust=pinned(server.authority)) as office:
@@ -104,7 +104,7 @@ def _enrol(server: ServerProcess, chain: DemoChain, cable: Cable) -> TillPass:
     with ServerClient(url, None, trust=unknown_yet(), answer_timeout_s=ENROL_S) as client:
         enrolled = enrol(client, TILL_ID, code=code, attempt=new_attempt())
     assert not isinstance(enrolled, Refusal), "the code was made just now"
-    return TillPass(Joined(url, TILL_ID, enrolled.store_id, enrolled.authority), enrolled.secrets)
+    return Enrolment(Joined(url, TILL_ID, enrolled.store_id, enrolled.authority), enrolled.secrets)
 
 
 def things_to_scan(chain: DemoChain) -> tuple[Group, ...]:

@@ -9,12 +9,12 @@ from app.store.errors import StoreError
 from cli.exits import Exit, complain
 from cli.ledger_trouble import explain
 from cli.no_terminal import NoTerminal
-from cli.till_command import go_on
+from cli.progress import progress_shown
 from cli.till_folder import (
     INSECURE_ZH,
     TILL_FILE,
-    NoSuchPass,
-    find_pass,
+    NotEnrolled,
+    find_enrolment,
     make_folder,
     read_joined,
     tell_of_file,
@@ -22,6 +22,7 @@ from cli.till_folder import (
     write_joined,
 )
 from sync.client import ServerClient
+from sync.enrol import rejoin
 from sync.enrolling import Enrolled, enrol, new_attempt
 from sync.enrolment import LATE_CODE, NO_MORE_TRIES, USED_CODE, WRONG_CODE, read_code
 from sync.trust import may_be_plain, unknown_yet
@@ -48,7 +49,7 @@ def enrol_till(data_dir: Path | None, *, till_id: str, server: str, code: str) -
     """Make this till's key, let the server know it, and keep what it answers; returns the exit code.
 
     The key is kept before it is asked for, so the same command again is the same enrolment: an answer that got lost is
-    given again. A till that had joined by a pass keeps its folder, its ledger and all that it has not sent.
+    given again. A till that was here before keeps its folder, its ledger and all that it has not sent.
     """
     read = read_code(code)
     if read is None:
@@ -62,7 +63,7 @@ def enrol_till(data_dir: Path | None, *, till_id: str, server: str, code: str) -
         make_folder(folder)
         joined = read_joined(folder)
         if joined is not None and joined.till_id != till_id:
-            raise NoSuchPass(f"{folder} is the folder of till {joined.till_id}: choose another with --data-dir")
+            raise NotEnrolled(f"{folder} is the folder of till {joined.till_id}: choose another with --data-dir")
         enrolled = _ask(Vault(folder), till_id, server=server, code=read)
         if isinstance(enrolled, Refusal):
             return _refused(enrolled, Vault(folder), till_id)
@@ -70,7 +71,7 @@ def enrol_till(data_dir: Path | None, *, till_id: str, server: str, code: str) -
     except (Offline, Busy) as error:
         complain(f"{server} gives no answer that can be believed ({error}): run the same command again")
         return Exit.UNAVAILABLE
-    except NoSuchPass as error:
+    except NotEnrolled as error:
         complain(str(error))
         return Exit.CANNOT_START
     except (OSError, ValueError) as error:
@@ -83,13 +84,20 @@ def enrol_till(data_dir: Path | None, *, till_id: str, server: str, code: str) -
 def _go_on(folder: Path) -> int:
     """Let a till that has a ledger go on by its new key, in a new epoch where the server wants one."""
     try:
-        with open_running_till(folder / TILL_FILE, find_pass(folder), payments=NoTerminal()) as running:
+        with open_running_till(folder / TILL_FILE, find_enrolment(folder), payments=NoTerminal()) as running:
             if running.till.status().damaged:
                 complain("its ledger is damaged or cut short: pawtill recover / 账本已损坏，请运行 pawtill recover")
                 return Exit.DAMAGED_DATA
-            go_on(running)
+            with progress_shown() as progress:
+                begun = rejoin(running.till, running.engine, running.client, progress=progress)
     except StoreError as error:
         return explain(error)
+    except (Offline, Busy) as trouble:
+        complain(f"head office was not asked to let this till go on ({trouble}); enrol again to ask again")
+        return Exit.OK
+    if begun is not None:
+        rest = "" if begun.whole else "; the end of its old ledger is missing, so its old rights stay frozen"
+        print(f"Epoch {begun.epoch}: {begun.carried} entries of before are carried over{rest}.")
     return Exit.OK
 
 
@@ -105,7 +113,7 @@ def _ask(vault: Vault, till_id: str, *, server: str, code: str) -> Enrolled | Re
 def _keep(folder: Path, enrolled: Enrolled, *, joined: Joined | None, granted: Joined) -> None:
     """Keep the secrets first: a crash in between leaves an enrolment that the same command finishes."""
     if joined is not None and joined.store_id != granted.store_id:
-        raise NoSuchPass(f"{folder} is of a till in store {joined.store_id}, the code of one in {granted.store_id}")
+        raise NotEnrolled(f"{folder} is of a till in store {joined.store_id}, the code of one in {granted.store_id}")
     vault = Vault(folder)
     vault.save(granted.till_id, enrolled.secrets)
     tell_of_file(vault, folder)

@@ -59,9 +59,6 @@ def server(
 def till(
     *,
     data_dir: DataDir = None,
-    join: Annotated[
-        Path | None, typer.Option(help="A till pass from `pawtill add-till`: joins this till to its chain.")
-    ] = None,
     language: LanguageOption = Language.ZH,
     operator: Annotated[str, typer.Option(help="Name on receipts and in the ledger.")] = "cashier",
     second_copy: Annotated[
@@ -71,16 +68,12 @@ def till(
     """Open the till's window."""
     from cli.till_command import run_till
 
-    raise typer.Exit(run_till(data_dir, join=join, language=language, operator=operator, second_copy=second_copy))
+    raise typer.Exit(run_till(data_dir, language=language, operator=operator, second_copy=second_copy))
 
 
 @app.command()
 def recover(
     *,
-    join: Annotated[
-        Path | None,
-        typer.Option(help="A new till pass from `pawtill add-till`; none where the till enrolled anew."),
-    ] = None,
     copy: Annotated[
         Path | None, typer.Option(help="The folder of the second copy; default: the one remembered.")
     ] = None,
@@ -89,7 +82,7 @@ def recover(
     """Recover a till's damaged or lost ledger from what is left of it, its second copy, and the server."""
     from cli.recover_command import run_recover
 
-    raise typer.Exit(run_recover(data_dir, join=join, copy=copy))
+    raise typer.Exit(run_recover(data_dir, copy=copy))
 
 
 @app.command("close-day")
@@ -98,24 +91,6 @@ def close_day(data_dir: DataDir = None) -> None:
     from cli.close_day_command import run_close_day
 
     raise typer.Exit(run_close_day(data_dir))
-
-
-@app.command("add-till")
-def add_till(
-    till_id: TillId,
-    *,
-    store: Annotated[str, typer.Option(help="Id of its store; made if it is new.", callback=an_id)],
-    out: Annotated[Path, typer.Option(help="File to write the till pass to; keep it secret.")],
-    data_dir: DataDir = None,
-    url: Annotated[str, typer.Option(help="Where the till reaches the server.")] = DEFAULT_URL,
-    database_url: DatabaseUrl = None,
-) -> None:
-    """Give a till its key: writes a till pass, to be carried to the till once. The server may be running or not."""
-    from cli.add_till_command import write_till_pass
-    from cli.settings import server_settings
-
-    settings = server_settings(data_dir=data_dir, database_url=database_url)
-    raise typer.Exit(write_till_pass(settings, till_id=till_id, store=store, url=url, out=out))
 
 
 Confirm = Annotated[

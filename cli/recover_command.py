@@ -1,4 +1,4 @@
-"""Recover a till's damaged or lost ledger: `pawtill recover`, behind a new enrolment or with a new pass."""
+"""Recover a till's damaged or lost ledger: `pawtill recover`, behind a new enrolment."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,38 +14,33 @@ from cli.exits import Exit, complain
 from cli.ledger_trouble import explain
 from cli.no_terminal import NoTerminal
 from cli.progress import progress_shown
-from cli.till_command import join_chain
-from cli.till_folder import TILL_FILE, NoSuchPass, copy_folder, find_pass, make_folder, till_folder
+from cli.till_folder import TILL_FILE, NotEnrolled, copy_folder, find_enrolment, till_folder
 from sync.client import Misunderstood, ServerClient
 from sync.engine import SyncEngine
 from sync.enrol import recover
 from ui.running_till import open_running_till
 
 _ONE_EPOCH = (
-    "head office opens one epoch for each key, and this till's key has: enrol it anew with a code, or come with "
-    "a new pass, and run this again / 总部对每个密钥只开启一次新账期：请先重新登记，再运行本命令"
+    "head office opens one epoch for each key, and this till's key has: enrol it anew with a code, and run this "
+    "again / 总部对每个密钥只开启一次新账期：请先重新登记，再运行本命令"
 )
 
 
-def run_recover(data_dir: Path | None, *, join: Path | None, copy: Path | None) -> int:
+def run_recover(data_dir: Path | None, *, copy: Path | None) -> int:
     """Build a sound ledger from what is left, in a new epoch, and put it in place; the damaged file is kept."""
     folder = till_folder(data_dir)
     try:
-        make_folder(folder)
-        granted = join_chain(folder, join) if join is not None else find_pass(folder)
-    except NoSuchPass as error:
+        enrolment = find_enrolment(folder)
+    except NotEnrolled as error:
         complain(str(error))
-        return Exit.CANNOT_START
-    except OSError as error:
-        complain(f"{folder} cannot be used: {error.strerror or error}")
         return Exit.CANNOT_START
 
     @contextmanager
     def opened(file: Path) -> Iterator[tuple[Till, SyncEngine, ServerClient]]:
-        with open_running_till(file, granted, payments=NoTerminal()) as running:
+        with open_running_till(file, enrolment, payments=NoTerminal()) as running:
             yield running.till, running.engine, running.client
 
-    joined = granted.joined
+    joined = enrolment.joined
     kept = copy or copy_folder(folder)
     second = SecondCopy(kept, joined.till_id) if kept else None
     who = (joined.till_id, joined.store_id)

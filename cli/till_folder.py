@@ -6,20 +6,18 @@ from typing import Any
 
 from platformdirs import user_data_path
 
-from app.services.secrets import Secrets, Vault
+from app.services.secrets import Vault
 from cli.exits import complain
-from sync.trust import may_be_plain, pinned
-from ui.running_till import Joined, TillPass
+from ui.running_till import Enrolment, Joined
 
 TILL_FILE = "till.db"
 _JOINED_FILE = "till.json"
 _COPY_FILE = "second-copy.txt"
-CODE_KEY_BYTES = 32
 INSECURE_ZH = "明文 HTTP 只能用于本机，请使用 https:// 地址"
 
 
-class NoSuchPass(Exception):
-    """Say what is wrong with a till pass, or with what the folder says of the till; never quotes a secret."""
+class NotEnrolled(Exception):
+    """Say why the till of a folder cannot speak, and what to do; never quotes a secret."""
 
 
 def till_folder(chosen: Path | None) -> Path:
@@ -32,49 +30,37 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def read_pass(file: Path) -> TillPass:
-    """Read a pass that `pawtill add-till` wrote; raises NoSuchPass."""
-    data = _read(file)
-    try:
-        key, code_key = str(data["key"]), bytes.fromhex(data["code_key"])
-        joined = _joined(data)
-        if joined.authority:
-            pinned(joined.authority)
-    except (KeyError, TypeError, ValueError):
-        raise NoSuchPass(f"{file} is no till pass") from None
-    if joined.url.startswith("http://") and not may_be_plain(joined.url):
-        raise NoSuchPass(f"{joined.url} would be spoken to without TLS, which only this machine may: {INSECURE_ZH}")
-    if not key or len(code_key) != CODE_KEY_BYTES or not joined.url.startswith(("http://", "https://")):
-        raise NoSuchPass(f"{file} is no till pass")
-    return TillPass(joined, Secrets(key, code_key))
-
-
 def read_joined(folder: Path) -> Joined | None:
-    """Return which chain the till of this folder joined, None where it has not; raises NoSuchPass."""
+    """Return which chain the till of this folder joined, None where it has not; raises NotEnrolled."""
     file = folder / _JOINED_FILE
     if not file.exists():
         return None
-    data = _read(file)
     try:
-        return _joined(data)
-    except KeyError:
-        raise NoSuchPass(f"{file} is damaged: join anew with a till pass") from None
+        return _joined(json.loads(file.read_text("utf-8")))
+    except OSError as error:
+        raise NotEnrolled(f"{file} cannot be read: {error.strerror}") from None
+    except (KeyError, TypeError, ValueError):
+        raise NotEnrolled(f"{file} is damaged: remove it, and enrol anew with a code; the ledger stays") from None
 
 
-def find_pass(folder: Path) -> TillPass:
-    """Return what the till joined with; raises NoSuchPass."""
-    joined: Joined | None = read_joined(folder)
+def find_enrolment(folder: Path) -> Enrolment:
+    """Return what the till's enrolment left; raises NotEnrolled."""
+    joined = read_joined(folder)
     if joined is None:
-        raise NoSuchPass(
+        raise NotEnrolled(
             f"the till of {folder} has joined no chain yet. At the server: pawtill enrolment-code R1 --store NAME; "
             "here: pawtill enrol R1 --server ADDRESS --code CODE"
         )
     secrets = Vault(folder).load(joined.till_id)
     if secrets is None:
-        raise NoSuchPass(
-            f"the secrets of till {joined.till_id} are not to be had: unlock the keyring, or enrol anew with a code"
+        raise NotEnrolled(
+            f"no key of till {joined.till_id} is to be had here: unlock the keyring, or enrol the till by a code, as "
+            f"one that joined by a pass has to; its ledger stays. At the server: pawtill enrolment-code "
+            f"{joined.till_id} --store {joined.store_id}; here: pawtill enrol {joined.till_id} --server {joined.url} "
+            f"--code CODE / 本机没有收银台 {joined.till_id} 的密钥：请解锁密钥环，或用登记码登记本机"
+            "（旧的开通文件不再有效）；账本保留不变"
         )
-    return TillPass(joined, secrets)
+    return Enrolment(joined, secrets)
 
 
 def write_joined(folder: Path, joined: Joined) -> None:
@@ -105,18 +91,6 @@ def copy_folder(folder: Path) -> Path | None:
     except OSError:
         return None
     return Path(text) if text else None
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise NoSuchPass(f"{file} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise NoSuchPass(f"{file} is no till pass") from None
-    if not isinstance(data, dict):
-        raise NoSuchPass(f"{file} is no till pass")
-    return data
 
 
 def tell_of_file(vault: Vault, folder: Path) -> None:

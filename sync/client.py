@@ -73,12 +73,12 @@ class TillShut(KeyRefused):
 class ServerClient:
     """Send requests to one server with one key; safe to share between threads.
 
-    `key` is an API key, or who an enrolled till is: then every request is signed, and no answer is believed that the
-    server has not signed for this very request; None = nobody yet. `trust` says whose TLS certificate is believed, None
-    for any of a public authority. Without TLS nothing is said to another machine (Offline). `transport` replaces the
-    network (tests, scenarios). `connect_timeout_s` bounds both the connection and TLS. `monotonic` measures the whole
-    of an answer, since a timeout for each read would let a dripping connection hang a cashier. Name resolution is the
-    system's and has its own limit.
+    `key` is who an enrolled till is: then every request is signed, and no answer is believed that the server has not
+    signed for this very request. Or it is the key of an app or an office; None = nobody yet. `trust` says whose TLS
+    certificate is believed, None for any of a public authority. Without TLS nothing is said to another machine
+    (Offline). `transport` replaces the network (tests, scenarios). `connect_timeout_s` bounds both the connection and
+    TLS. `monotonic` measures the whole of an answer, since a timeout for each read would let a dripping connection hang
+    a cashier. Name resolution is the system's and has its own limit.
     """
 
     def __init__(
@@ -120,11 +120,6 @@ class ServerClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    @property
-    def by_pass(self) -> bool:
-        """Tell whether an API key speaks for us."""
-        return "authorization" in self._http.headers
 
     @property
     def untrusted(self) -> int:

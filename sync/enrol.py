@@ -30,7 +30,7 @@ MENDED = frozenset({Stop.EPOCH, Stop.ROWS_LOST, Stop.FORK, Stop.BROKEN_CHAIN})
 
 
 class ServerRegistry:
-    """Be a till's registry (`app.services.epochs.Registry`) over one client, with the pass that its key came with."""
+    """Be a till's registry (`app.services.epochs.Registry`) over one client, by the key that it has."""
 
     def __init__(self, client: ServerClient, till_id: str, progress: Progress = no_progress) -> None:
         self._client = client
@@ -38,7 +38,7 @@ class ServerRegistry:
         self._progress = progress
 
     def new_epoch(self, enrolment_id: str, *, epoch: int, last: Mark) -> NewEpoch:
-        """Ask for a new epoch. Raises Offline and Busy; Misunderstood where the pass has begun one already."""
+        """Ask for a new epoch. Raises Offline and Busy; Misunderstood where this key has begun one already."""
         message = Enrol(proto=PROTOCOL, till=self._till_id, enrolment=enrolment_id, epoch=epoch, last=last)
         answer = self._client.exchange(ENROL_PATH, message, EnrolAnswer)
         waiting = tuple(Waiting(each.order, each.attempt, each.state, each.told) for each in answer.pending)
@@ -64,9 +64,9 @@ class ServerRegistry:
 
 
 def rejoin(till: Till, engine: SyncEngine, client: ServerClient, *, progress: Progress = no_progress) -> Begun | None:
-    """Let a till go on that has come with a new pass: in a new epoch, where its ledger is not the server's any more.
+    """Let a till go on that has come with a new key: in a new epoch, where its ledger is not the server's any more.
 
-    None = both are one, nothing is to be done. Raises Offline, Busy, and SyncStopped where a pass does not help.
+    None = both are one, nothing is to be done. Raises Offline, Busy, and SyncStopped where a new key does not help.
     """
     with engine.watched(progress):
         try:

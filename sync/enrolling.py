@@ -74,4 +74,4 @@ def _enrolled(content: dict[str, Any], question: Question, attempt: Attempt) -> 
     code_key = bytes.fromhex(content["code_key"])
     if len(code_key) != KEY_BYTES or len(device.answer_key) != KEY_BYTES:
         raise ValueError("a key has 32 bytes")
-    return Enrolled(certificate.store, Secrets("", code_key, device), str(content["authority"]))
+    return Enrolled(certificate.store, Secrets(code_key, device), str(content["authority"]))

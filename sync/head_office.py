@@ -69,14 +69,9 @@ class ServerHeadOffice:
 
     @property
     def trouble(self) -> LineTrouble | None:
-        """Tell what keeps this till from syncing until a person sees to it; None also where the line is just down.
-
-        A till that is not enrolled yet is asked to, where nothing else is wrong.
-        """
+        """Tell what keeps this till from syncing until a person sees to it; None also where the line is just down."""
         reason = self._engine.status.reason
-        if reason in _FOR_A_PERSON:
-            return LineTrouble(reason)
-        return LineTrouble.NOT_ENROLLED if self._client.by_pass else None
+        return LineTrouble(reason) if reason in _FOR_A_PERSON else None
 
     @property
     def under_way(self) -> UnderWay | None:

@@ -3,25 +3,17 @@
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TypeVar
 
-from PySide6.QtCore import QEventLoop, QMessageLogContext, QSize, QTimer, QtMsgType, qInstallMessageHandler
+from PySide6.QtCore import QMessageLogContext, QSize, QTimer, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
-from app.domain.ports import Progress
 from resources.translations import load
-from ui.bootstrap import open_window, spoken
+from ui.bootstrap import open_window
 from ui.counter.terminal import CashierTerminal
 from ui.main_window import FIRST_PX, MainWindow
 from ui.running_till import RunningTill
-from ui.tasks import Tasks
-from ui.theme import dress
-from ui.waiting import WaitingBox
 from ui.words import Language
-
-T = TypeVar("T")
 
 TITLE_PX = 48
 """Room for a title bar; the window system tells its real height only when the window is there."""
@@ -55,30 +47,6 @@ def show_till(running: RunningTill, *, terminal: CashierTerminal, language: str)
     )
     running.start()
     return window
-
-
-def done_in_sight(job: Callable[[Progress], T], *, language: str) -> T:
-    """Do what must be done before the window opens while a box shows how far it is; raises what `job` raises.
-
-    `job` runs on a thread of its own.
-    """
-    app = application()
-    dress(app)
-    tasks, box, end = Tasks(), WaitingBox(spoken(Language(language))), Future[T]()
-    tasks.network(
-        lambda: job(lambda step, done, total: tasks.post(lambda: box.tell(step, done, total))),
-        end.set_result,
-        end.set_exception,
-    )
-    box.show()
-    try:
-        # Not a loop of Qt's own: an interrupt by hand ends this one, as it ends any command.
-        while not end.done():
-            app.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
-        return end.result()
-    finally:
-        tasks.close()
-        box.end()
 
 
 def run_until_closed(window: MainWindow, *, wanted_px: tuple[int, int] = FIRST_PX) -> int:

@@ -35,8 +35,8 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class TillPass:
-    """Hold what lets a till join its chain."""
+class Enrolment:
+    """Hold what an enrolment left: whose till this is, and its secrets."""
 
     joined: Joined
     secrets: Secrets
@@ -76,7 +76,7 @@ class RunningTill:
 
 def open_running_till(
     file: Path,
-    granted: TillPass,
+    enrolment: Enrolment,
     *,
     payments: PaymentPort,
     clock: Clock | None = None,
@@ -90,7 +90,7 @@ def open_running_till(
     ValueError: the URL, or the authority, is none.
     """
     clock = clock or SystemClock()
-    client = _line(granted, clock)
+    client = _line(enrolment, clock)
     made: list[tuple[SyncEngine, ServerHeadOffice]] = []
 
     def connect(database: TillDatabase) -> ServerHeadOffice:
@@ -101,11 +101,11 @@ def open_running_till(
     try:
         till = open_till(
             file,
-            till_id=granted.joined.till_id,
-            store_id=granted.joined.store_id,
+            till_id=enrolment.joined.till_id,
+            store_id=enrolment.joined.store_id,
             clock=clock,
             ids=SystemIds(),
-            code_key=granted.secrets.code_key,
+            code_key=enrolment.secrets.code_key,
             connect=connect,
             payments=payments,
             probe=probe,
@@ -119,8 +119,7 @@ def open_running_till(
     return RunningTill(till, engine, head_office, client, clock, Upkeep(till.database, copy))
 
 
-def _line(granted: TillPass, clock: Clock) -> ServerClient:
-    """Return the line to the server: by the till's own signature, or by its pass where it has not enrolled."""
-    device, joined = granted.secrets.device, granted.joined
-    key = granted.secrets.api_key if device is None else identity_of(device, clock)
-    return ServerClient(joined.url, key, trust=pinned(joined.authority) if joined.authority else None)
+def _line(enrolment: Enrolment, clock: Clock) -> ServerClient:
+    """Return the line to the server, on which every request and every answer is signed."""
+    joined, identity = enrolment.joined, identity_of(enrolment.secrets.device, clock)
+    return ServerClient(joined.url, identity, trust=pinned(joined.authority) if joined.authority else None)

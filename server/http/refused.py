@@ -1,13 +1,11 @@
 """Note, behind the answer, a refused request that none of our tills sends (`services/refused_requests.py`)."""
 
 from fastapi.routing import iter_route_contexts
-from sqlalchemy import Connection
 from starlette.routing import Match
 from starlette.types import Scope
 
 from server.db.errors import DatabaseTrouble
-from server.http.security import token_of
-from server.services import devices, keys, refused_requests
+from server.services import devices, refused_requests
 from server.services.context import Actor
 from server.services.refused_requests import Refused
 from server.services.services import Services
@@ -19,15 +17,16 @@ def note(
 ) -> None:
     """Note a request; it has its answer, so nothing is raised.
 
-    `signed` is what of it is signed, None where nothing is; `who` asked, where that is known or proved. Else the key
-    that it names says so, good or not: till and key are then what the request claims.
+    `signed` is what of it is signed, None where nothing is; `who` has the key that it names, where that is known
+    already. Till and key are what the request claims, unless its signature was good.
     """
     key_id = named_key(signed) if signed is not None else ""
-    if who is None:
+    if who is None and key_id:
         try:
-            who = services.database.read(lambda conn: _claimed(conn, scope, key_id))
+            device = services.database.read(lambda conn: devices.find(conn, key_id))
         except DatabaseTrouble:
             return
+        who = device.actor if device is not None else None
     till_id, key_id = (who.till_id, who.key_id) if who is not None else (None, key_id)
     address = client[0] if (client := scope.get("client")) else ""
 
@@ -35,14 +34,6 @@ def note(
         return {"key": key_id, "from": address, "route": _route(scope)}
 
     refused_requests.note(services, Refused(kind, till_id, evidence))
-
-
-def _claimed(conn: Connection, scope: Scope, key_id: str) -> Actor | None:
-    """Return who has the key that is named, or the key that was told whole."""
-    if key_id:
-        device = devices.find(conn, key_id)
-        return device.actor if device is not None else None
-    return keys.authenticate(conn, token_of(dict(scope["headers"])))
 
 
 def _route(scope: Scope) -> str:

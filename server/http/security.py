@@ -1,6 +1,5 @@
 """Let nobody in without a key or a till's signature, and only where its scope reaches."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
@@ -29,18 +28,16 @@ class WrongScope(Exception):
         self.scopes = scopes
 
 
+class NotEnrolled(Exception):
+    """Refuse a till that came with the key of a pass, from before tills enrolled (401)."""
+
+
 class TillShut(Exception):
     """Refuse a till that headquarters has suspended, revoked or replaced (403)."""
 
     def __init__(self, access: str) -> None:
         super().__init__(access)
         self.word = f"till_{access.lower()}"
-
-
-def token_of(headers: Mapping[bytes, bytes]) -> str:
-    """Return the key that a request comes with, "" where there is none."""
-    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 async def get_services(request: Request) -> Services:
@@ -53,7 +50,9 @@ ServicesDep = Annotated[Services, Depends(get_services)]
 
 
 def allow(*scopes: str, access: tuple[str, ...] = (devices.OPEN,)) -> Any:
-    """Make the dependency that returns who asks, where one of these scopes does; raises NoKey, TillShut, WrongScope.
+    """Make the dependency that returns who asks, where one of these scopes does.
+
+    It raises NoKey, NotEnrolled, TillShut, WrongScope.
 
     `access` names how a till may stand with headquarters that is let in.
     The description of the API names the scopes beside each route that needs one.
@@ -67,9 +66,12 @@ def allow(*scopes: str, access: tuple[str, ...] = (devices.OPEN,)) -> Any:
         found: Actor | None = request.scope.get(ACTOR)
         if found is None:
             token = credentials.credentials if credentials is not None else ""
-            found = services.database.read(lambda conn: keys.authenticate(conn, token))
+            who: keys.Who = request.app.state.who
+            found = services.database.read(lambda conn: who(conn, token))
         if found is None:
             raise NoKey
+        if found.scope == TILL and found.till_id is None:
+            raise NotEnrolled
         request.state.key_id = found.key_id
         if found.access not in access:
             raise TillShut(found.access)

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from app.domain.refusals import Refusal
 from server.provision import ChainPlan, provision
+from server.scenario import by_name
 from server.scenario.tables import WorldTable
 from server.services import accounts, campaigns, catalog, keys, risk, staff
 from server.services.answers import Answer
@@ -21,7 +22,7 @@ class Unfounded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Hold the tokens of the chain's own app, of headquarters, and of each till."""
+    """Hold the tokens of the chain's own app and of headquarters, and each till's name (`by_name.py`)."""
 
     app: str
     headquarters: str
@@ -67,10 +68,10 @@ def _found(conn: Connection, ctx: Context, world: WorldTable, *, headquarters: s
         _need(campaigns.create(conn, ctx, data), f"campaign {campaign.id}")
     tills = {}
     for till in world.till:
-        made = catalog.set_till(conn, ctx, till.id, store_id=till.store or world.default_store)
-        _need(made, f"till {till.id}")
-        assert isinstance(made, keys.NewKey)
-        tills[till.id] = made.token
+        name = by_name.take_in(conn, ctx, till.id, store_id=till.store or world.default_store)
+        _need(name, f"till {till.id}")
+        assert isinstance(name, str)
+        tills[till.id] = name
         if till.risk:
             done = risk.set_budget(conn, ctx, till.id, limit_minor=till.risk, by="headquarters", reason="the scenario")
             _need(done, f"till {till.id}")
@@ -130,7 +131,7 @@ def _enrol(conn: Connection, ctx: Context, world: WorldTable) -> None:
         _need(made, f"punch_card {card.id}")
 
 
-def _need(answer: Answer | Refusal | keys.NewKey | int | None, what: str) -> None:
+def _need(answer: Answer | Refusal | str | int | None, what: str) -> None:
     refusal = answer if isinstance(answer, Refusal) else None
     code = refusal.code.value if refusal else answer.get("outcome") if isinstance(answer, dict) else "ok"
     facts = refusal.facts if refusal else answer.get("facts", {}) if isinstance(answer, dict) else {}

@@ -15,6 +15,7 @@ from server.chain_key import FILE_NAME as CHAIN_KEY_FILE
 from server.code_key import FILE_NAME as CODE_KEY_FILE
 from server.http.app import create_app
 from server.opening import open_services
+from server.scenario import by_name
 from server.scenario.crash import SERVER_POINTS, Fuse, ProcessDied
 from server.scenario.redis_part import RedisPart
 from server.scenario.transport import Loop
@@ -32,7 +33,7 @@ def make_template(folder: Path, clock: Clock, ids: Ids) -> FastAPI:
     """
     services = open_services(folder / DATABASE, clock=clock, ids=ids)
     services.database.close()
-    return create_app(services)
+    return create_app(services, who=by_name.who)
 
 
 class Unasked(Exception):

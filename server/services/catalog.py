@@ -15,7 +15,7 @@ from app.domain.money import Currency
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
 from server.db import schema
 from server.db.portable import upsert
-from server.services import accounts, devices, feed, feed_records, keys
+from server.services import accounts, devices, feed, feed_records
 from server.services.answers import Answer, ok, refused
 from server.services.context import Context
 from server.services.idempotency import once
@@ -98,18 +98,20 @@ def set_store(conn: Connection, store_id: str, *, zone: str) -> None:
     feed.touch(conn, [(feed_records.STORE, store_id)])
 
 
-def set_till(conn: Connection, ctx: Context, till_id: str, *, store_id: str) -> keys.NewKey | Refusal:
-    """Set a till and give it a new key; the keys that it had, or made, are worthless from now on."""
+def set_till(conn: Connection, ctx: Context, till_id: str, *, store_id: str) -> Refusal | None:
+    """Set in which store a till stands; None = done. One that moves has to enrol anew there."""
     if not _is_there(conn, schema.store.c.id, store_id):
         return unknown("store", store_id)
+    stood = conn.execute(select(schema.till.c.store_id).where(schema.till.c.id == till_id)).scalar_one_or_none()
+    if stood == store_id:
+        return None
     conn.execute(
         upsert(conn, schema.till)
         .values(id=till_id, store_id=store_id)
         .on_conflict_do_update(index_elements=["id"], set_={"store_id": store_id})
     )
-    keys.revoke_of_till(conn, ctx, till_id)
     devices.replace(conn, ctx, till_id)
-    return keys.create(conn, ctx, scope="till", name=f"till {till_id}", till_id=till_id)
+    return None
 
 
 def set_products(conn: Connection, ctx: Context, products: Sequence[Product]) -> Refusal | int:

@@ -41,7 +41,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Say who asks. `till_id` and `store_id` are set for a till's key only; a job acts as SYSTEM.
+    """Say who asks. `till_id` and `store_id` are set for a till only; a job acts as SYSTEM.
 
     `access` of a till's key: OPEN, or why it is let in nowhere (SUSPENDED, REVOKED, REPLACED).
     """

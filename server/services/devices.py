@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from sqlalchemy import ColumnElement, Connection, delete, exists, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, exists, insert, select, update
 
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
-from server.db.schema import api_key, coupon, device, enrolment_code, shut_till, till
+from server.db.schema import coupon, device, enrolment_code, shut_till, till
 from server.services import findings, history
 from server.services.context import Actor, Context
 
@@ -51,6 +51,16 @@ def replace(conn: Connection, ctx: Context, till_id: str) -> None:
     conn.execute(update(coupon).where(coupon.c.home == till_id).values(frozen_version=coupon.c.version))
     current = (device.c.till_id == till_id, device.c.replaced_at.is_(None))
     conn.execute(update(device).where(*current).values(replaced_at=ctx.now))
+
+
+def take_in(conn: Connection, ctx: Context, till_id: str, *, key_id: str, public_key: bytes, certificate: str) -> None:
+    """Make a key (Ed25519, 32 bytes) the till's only one; what spoke for it before is worthless now."""
+    replace(conn, ctx, till_id)
+    conn.execute(
+        insert(device).values(
+            id=key_id, till_id=till_id, public_key=public_key, certificate=certificate, enrolled_at=ctx.now
+        )
+    )
 
 
 def shut(conn: Connection, ctx: Context, till_id: str, *, access: str, reason: str) -> Refusal | None:
@@ -105,10 +115,8 @@ def spoke_for(conn: Connection, ctx: Context, name: str) -> None:
 
 
 def has_key() -> ColumnElement[bool]:
-    """Return the condition that a till of the query has what to speak by, a key or a pass, let in by it or not."""
-    by_key = exists().where(device.c.till_id == till.c.id, device.c.replaced_at.is_(None))
-    by_pass = exists().where(api_key.c.till_id == till.c.id, api_key.c.revoked_at.is_(None))
-    return or_(by_key, by_pass)
+    """Return the condition that a till of the query has a key to speak by, let in by it or not."""
+    return exists().where(device.c.till_id == till.c.id, device.c.replaced_at.is_(None))
 
 
 def is_shut() -> ColumnElement[bool]:

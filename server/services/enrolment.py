@@ -18,7 +18,7 @@ from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
 from server.chain_key import ChainKey
 from server.db.portable import upsert
 from server.db.schema import device, enrolment_code, shut_till, store, till
-from server.services import devices, keys
+from server.services import devices
 from server.services.context import Context
 from sync.certificate import Certificate, issue
 from sync.enrolment import (
@@ -173,15 +173,7 @@ def _take_in(conn: Connection, ctx: Context, question: Question, *, place: Row[A
         ),
         chain_key.certificates,
     )
-    devices.replace(conn, ctx, place.id)
-    keys.revoke_of_till(conn, ctx, place.id)
-    conn.execute(
-        insert(device).values(
-            id=question.enrolment,
-            till_id=place.id,
-            public_key=question.public_key,
-            certificate=certificate,
-            enrolled_at=ctx.now,
-        )
+    devices.take_in(
+        conn, ctx, place.id, key_id=question.enrolment, public_key=question.public_key, certificate=certificate
     )
     return certificate

@@ -32,7 +32,7 @@ _HERE = (Present(schema.ledger_entry.c.entry_id), Present(schema.carried_entry.c
 class Asked:
     """Ask for a new epoch for a till whose ledger of `epoch` ends at `last_seq`, as far as the till knows.
 
-    `enrolment_id` is made and kept by the till, `key_id` is the pass that it came with.
+    `enrolment_id` is made and kept by the till, `key_id` is the key that it came with.
     """
 
     till_id: str
@@ -52,7 +52,7 @@ def answer(conn: Connection, context: Context, message: Enrol) -> EnrolAnswer | 
 def begin_epoch(conn: Connection, context: Context, asked: Asked) -> EnrolAnswer | Refusal:
     """Begin the till's next epoch; whoever lets tills in calls this. The same enrolment gets the same epoch.
 
-    Refuses a pass that has begun one already (`not_allowed`): a copy of the till has the same.
+    Refuses a key that has begun one already (`not_allowed`): a copy of the till has the same.
     """
     row = conn.execute(select(schema.till).where(schema.till.c.id == asked.till_id)).one_or_none()
     if row is None:
@@ -62,7 +62,7 @@ def begin_epoch(conn: Connection, context: Context, asked: Asked) -> EnrolAnswer
     if known is None:
         used = conn.execute(select(table.c.id).where(table.c.key_id == asked.key_id)).first()
         if used is not None:
-            return refuse(RefusalCode.NOT_ALLOWED, till=asked.till_id, reason="this pass has begun an epoch")
+            return refuse(RefusalCode.NOT_ALLOWED, till=asked.till_id, reason="this key has begun an epoch")
         known = _begin(conn, context, asked, row=row)
     elif known.till_id != asked.till_id:
         return refuse(RefusalCode.DUPLICATE_MISMATCH, till=asked.till_id)

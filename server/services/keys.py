@@ -15,18 +15,15 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from app.domain.refusals import Refusal, unknown
-from server.db.schema import api_key, shut_till, till
+from server.db.schema import api_key
 from server.services.context import Actor, Context
 
-SCOPES = ("app", "till", "manager", "headquarters")
+SCOPES = ("app", "manager", "headquarters")
+Who = Callable[[Connection, str], Actor | None]
+"""Tells whose a bearer token is, None = nobody's."""
 
 _TOKEN = re.compile(r"pt_([0-9a-f]{32})_([0-9a-f]{64})", re.ASCII)
-_KEY = (
-    select(api_key, till.c.store_id, shut_till.c.access)
-    .outerjoin(till, till.c.id == api_key.c.till_id)
-    .outerjoin(shut_till, shut_till.c.till_id == api_key.c.till_id)
-    .where(api_key.c.id == bindparam("key"), api_key.c.revoked_at.is_(None))
-)
+_KEY = select(api_key).where(api_key.c.id == bindparam("key"), api_key.c.revoked_at.is_(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +34,11 @@ class NewKey:
     token: str
 
 
-def create(conn: Connection, ctx: Context, *, scope: str, name: str, till_id: str | None = None) -> NewKey:
-    """Make a key; one of scope "till" is bound to its till."""
-    assert scope in SCOPES and (scope == "till") == (till_id is not None), "a till's key, and no other, names its till"
+def create(conn: Connection, ctx: Context, *, scope: str, name: str) -> NewKey:
+    """Make a key; no till has one: it signs what it asks (`devices.py`)."""
+    assert scope in SCOPES, "a till signs"
     key_id, secret = ctx.ids.new(), secrets.token_hex(32)
-    conn.execute(
-        insert(api_key).values(
-            id=key_id, digest=_digest(secret), scope=scope, till_id=till_id, name=name, created_at=ctx.now
-        )
-    )
+    conn.execute(insert(api_key).values(id=key_id, digest=_digest(secret), scope=scope, name=name, created_at=ctx.now))
     return NewKey(key_id, f"pt_{key_id}_{secret}")
 
 
@@ -59,8 +52,7 @@ def authenticate(conn: Connection, token: str) -> Actor | None:
     same = hmac.compare_digest(row.digest if row is not None else bytes(32), _digest(secret))
     if row is None or not same:
         return None
-    access = row.access or "OPEN"
-    return Actor(scope=row.scope, key_id=row.id, till_id=row.till_id, store_id=row.store_id, access=access)
+    return Actor(scope=row.scope, key_id=row.id)
 
 
 @dataclass(slots=True)
@@ -119,13 +111,6 @@ def revoke(conn: Connection, ctx: Context, key_id: str) -> Refusal | None:
         update(api_key).where(api_key.c.id == key_id, api_key.c.revoked_at.is_(None)).values(revoked_at=ctx.now)
     )
     return None
-
-
-def revoke_of_till(conn: Connection, ctx: Context, till_id: str) -> None:
-    """Make every key of the till worthless."""
-    conn.execute(
-        update(api_key).where(api_key.c.till_id == till_id, api_key.c.revoked_at.is_(None)).values(revoked_at=ctx.now)
-    )
 
 
 def listed(conn: Connection) -> list[dict[str, Any]]:

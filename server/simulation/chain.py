@@ -24,7 +24,7 @@ from server.jobs import run_due
 from server.jobs.issuing import work_off
 from server.jobs.quarantine import judge_again
 from server.jobs.report import JobReport
-from server.scenario import server_part, till_part
+from server.scenario import by_name, server_part, till_part
 from server.scenario.clock import VirtualClock
 from server.scenario.founding import found
 from server.scenario.ids import ScenarioIds
@@ -175,6 +175,19 @@ class Chain:
     def till(self, number: int) -> TillMachine:
         """Return one of the tills."""
         return self.tills[number % len(self.tills)]
+
+    def take_in(self, part: TillMachine) -> str | None:
+        """Give a till a new name, as by a new code; those before are worthless. None = the server does not answer."""
+
+        def take(services: Services) -> str | Refusal:
+            return services.write(lambda conn, ctx: by_name.take_in(conn, ctx, part.id, store_id=part.store_id))
+
+        name = None
+        with suppress(DatabaseTrouble):
+            name = self.server.run(take)
+        assert not isinstance(name, Refusal), f"{part.id} stands in a store"
+        self.note("office", "new_key", "no answer" if name is None else "ok")
+        return name
 
     @property
     def now_ms(self) -> int:

@@ -189,10 +189,12 @@ class _Comparison:
     def told_again(self) -> None:
         """What the books had told as done before a backup was put in their place, they tell again."""
         for back in self.truth.set_backs:
+            # In a history that was left before, an order may have been off: then it is late money.
+            fine = {*SOLD, "CANCELLED"} if self.truth.is_of_another_history(back) else SOLD
             for order_id in sorted(back.sold):
                 row, till_id = self.books.orders.get(order_id), self.truth.order_till[order_id]
                 missing = self.may_be_missing(till_id, self.truth.paid_at_ms.get(order_id, back.since_ms))
-                ok = (row is not None and row.state in SOLD) or missing
+                ok = (row is not None and row.state in fine) or missing
                 hold(ok, "I7", f"{order_id} of {till_id} was sold in the books, and is {row and row.state}")
             for request_id in sorted(back.refunded):
                 row = self.books.refunds.get(request_id)
@@ -225,10 +227,8 @@ class _Comparison:
                 ok = row.state == "CANCELLED" or (lost if waits else unseen)
                 hold(ok, "I7", f"{order_id} is {row.state}, and nobody has its receipt")
         # A disk that was put back gives out the numbers anew that it has forgotten: what tells those apart is the hash.
-        marks = [
-            done.receipt.mark if self._forgotten(order_id) else done.receipt.number
-            for order_id, done in self.booked.items()
-        ]
+        receipts = ((self._forgotten(order_id), done.receipt) for order_id, done in self.booked.items())
+        marks = [each.mark if forgotten else each.number for forgotten, each in receipts]
         hold(len(marks) == len(set(marks)), "I7", "two receipts have one number")
 
     def printed(self) -> None:
@@ -313,9 +313,8 @@ class _Comparison:
         known = row.id in self.truth.revoked
         excess = self.excess[row.id] if self.truth.disasters else 0
         hold(0 <= uses <= 1 + excess, "I8", f"{row.id} was used {uses} times")
-        hold(
-            (row.state == "USED") == (uses >= 1) or self.any_rolled_back, "I8", f"{row.id} is {row.state}, used {uses}"
-        )
+        as_used = (row.state == "USED") == (uses >= 1)
+        hold(as_used or self.any_rolled_back, "I8", f"{row.id} is {row.state}, used {uses}")
         hold(row.state != "FROZEN" or self.any_rolled_back, "I8", f"{row.id} is frozen")
         # Homes of a ledger that is not all there are frozen: what is lost may have used them.
         disaster = self.disaster(row.home or "")

@@ -86,7 +86,7 @@ class OnDuty(Cashiers):
         part.engine.push_now()
 
     def start_anew(self, part: TillMachine, token: str, *, fresh: bool) -> None:
-        """Start a till with a new pass, and let it look whether its ledger is still the server's."""
+        """Start a till with a new key, and let it look whether its ledger is still the server's."""
         part.died()  # Somebody may have switched it on meanwhile.
         self.wake(part, lambda: part.start_anew(token, fresh=fresh))
         if part.on:
@@ -144,7 +144,7 @@ class OnDuty(Cashiers):
     # -------------------------------------------------------------- a ledger that is not the server's any more
 
     def sync(self, part: Part) -> None:
-        """Run a whole session; a till that came with a new pass looks first whether it goes on in a new epoch."""
+        """Run a whole session; a till that came with a new key looks first whether it goes on in a new epoch."""
         assert isinstance(part, TillMachine), "of this chain"
         if part.must_rejoin:
             self._rejoin(part)

@@ -29,7 +29,7 @@ class Faults:
     def __init__(self, chain: Chain, cashiers: OnDuty, office: Office) -> None:
         self.chain, self.cashiers, self.office = chain, cashiers, office
         self._images = 0
-        self._passes: dict[str, int] = {}
+        self._keys: dict[str, int] = {}
         """When a till was given its pass, where it was not at the founding."""
         chain.server.died = self._server_died
 
@@ -183,9 +183,9 @@ class Faults:
         self.office.set_back(since_ms)
         epochs = chain.server.services.read(epochs_known)
         for part in chain.tills:
-            # The server knows no pass that was made since, and no epoch that was begun with one.
-            if self._passes.get(part.id, -1) >= since_ms or part.database.ledger.epoch != epochs[part.id]:
-                self._give_pass(part, fresh=False)
+            # The server knows no key that was made since, and no epoch that was begun with one.
+            if self._keys.get(part.id, -1) >= since_ms or part.database.ledger.epoch != epochs[part.id]:
+                self._give_key(part, fresh=False)
         chain.note("server", "server", "put back", detail=str(since_ms))
 
     # -------------------------------------------------------------- enrolled tills
@@ -244,15 +244,15 @@ class Faults:
         self.chain.timeline.at(until_ms, lambda: self._put_back(part, image, since_ms, dark_ms=dark_ms))
 
     def _new_disk(self, _rng: random.Random, part: TillMachine) -> None:
-        """Destroy a till's disk; a new machine takes its place, with a new pass and an empty file."""
+        """Destroy a till's disk; a new machine takes its place, with a new key and an empty file."""
         if self._destroy(part):
-            self._give_pass(part, fresh=True)
+            self._give_key(part, fresh=True)
 
     def _damage(self, rng: random.Random, part: TillMachine) -> None:
-        """Let bits of a till's file flip; what verifies of it is recovered into a new epoch, with a new pass."""
+        """Let bits of a till's file flip; what verifies of it is recovered into a new epoch, with a new key."""
         if self._destroy(part):
             seed = rng.getrandbits(32)
-            self._with_new_pass(part, lambda token: self._flip(part, token, seed))
+            self._with_new_key(part, lambda token: self._flip(part, token, seed))
 
     def _destroy(self, part: TillMachine) -> bool:
         """Cut a till's power and write down that its disk is lost; False: a disaster struck it before."""
@@ -263,12 +263,12 @@ class Faults:
         part.cut()
         return True
 
-    def _new_pass(self, _rng: random.Random, part: TillMachine) -> None:
-        """Give a till a new pass, whether it needs one or not: with it, it may leave its ledger for a new one."""
-        self._give_pass(part, fresh=False)
+    def _new_key(self, _rng: random.Random, part: TillMachine) -> None:
+        """Give a till a new key, whether it needs one or not: with it, it may leave its ledger for a new one."""
+        self._give_key(part, fresh=False)
 
-    def _give_pass(self, part: TillMachine, *, fresh: bool) -> None:
-        self._with_new_pass(part, lambda token: self._start_anew(part, token, fresh=fresh))
+    def _give_key(self, part: TillMachine, *, fresh: bool) -> None:
+        self._with_new_key(part, lambda token: self._start_anew(part, token, fresh=fresh))
 
     def _start_anew(self, part: TillMachine, token: str, *, fresh: bool) -> None:
         if fresh:
@@ -283,13 +283,13 @@ class Faults:
         """Know that also what was done is lost while headquarters did not answer, on the disk that is given up."""
         self.chain.truth.disaster(part.id).at_ms = self.chain.timeline.now_ms
 
-    def _with_new_pass(self, part: TillMachine, do: Callable[[str], None]) -> None:
-        """Do something at a till with a new pass, as soon as headquarters has made one; it is switched off for that."""
-        token = self.office.new_pass(part)
+    def _with_new_key(self, part: TillMachine, do: Callable[[str], None]) -> None:
+        """Do something at a till with a new key, as soon as headquarters has made one; it is switched off for that."""
+        token = self.chain.take_in(part)
         if token is None:
-            self.chain.timeline.after(ASK_AGAIN_MS, lambda: self._with_new_pass(part, do))
+            self.chain.timeline.after(ASK_AGAIN_MS, lambda: self._with_new_key(part, do))
             return
-        self._passes[part.id] = self.chain.timeline.now_ms
+        self._keys[part.id] = self.chain.timeline.now_ms
         part.cut()
         part.strand.do(lambda: do(token))
 

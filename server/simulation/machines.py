@@ -258,7 +258,7 @@ class TillMachine:
         self.synced_ms = 0
         """When the last session began that came to its end: all that happened before is at the server."""
         self.must_rejoin = False
-        """Whether it came with a new pass, and has not looked yet whether its ledger is still the server's."""
+        """Whether it came with a new key, and has not looked yet whether its ledger is still the server's."""
         self._key: str | Identity = key
         self._code_key, self._ids, self._timeline = code_key, ids, timeline
         self.line, self.terminal, self.clock = line, terminal, TillClock(timeline.clock)
@@ -346,7 +346,7 @@ class TillMachine:
             self.stop()
 
     def damage(self, token: str, rng: random.Random) -> None:
-        """Let bits of the file flip while it is off, and come with a new pass to recover it."""
+        """Let bits of the file flip while it is off, and come with a new key to recover it."""
         self.stop()
         self.disk.restore()
         self.disk.flip(rng)
@@ -360,7 +360,7 @@ class TillMachine:
         self.on = True
 
     def start_anew(self, token: str, *, fresh: bool) -> None:
-        """Start with a new pass, and where it is `fresh` on a new disk."""
+        """Start with a new key, and where it is `fresh` on a new disk."""
         self.stop()
         if fresh:
             self.disk.replace(self._blank)

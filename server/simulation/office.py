@@ -243,13 +243,6 @@ class Office:
             self._order("POST", f"/v1/tills/{till_id}/write-off", {"reason": "it does not come back"})
             self.desk.note("office", "write_off", "ok")
 
-    def new_pass(self, part: Part) -> str | None:
-        """Make a new pass for a till; the ones before are worthless from then on. None = no answer came."""
-        answer = self._order("PUT", f"/v1/tills/{part.id}", {"store": part.store_id})
-        self.desk.note("office", "new_pass", "no answer" if answer is None else "ok")
-        assert not isinstance(answer, Refusal), f"{part.id} stands in a store"
-        return None if answer is None else str(answer["key"])
-
     def jobs(self) -> None:
         """Let the server walk its patrols, and work off what is to be issued."""
         self.desk.run_jobs()

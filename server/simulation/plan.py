@@ -53,7 +53,7 @@ SIGNED, SUSPENSIONS = 0.08, 4
 """How many of the seeds without disasters have enrolled tills, and how often one is suspended in them."""
 REDIS_OFTEN = 0.12
 """How many of these a seed has for each of its other operations."""
-DISASTERS = {"reclaim": 40, "roll_back": 20, "new_disk": 12, "new_pass": 12, "damage": 12}
+DISASTERS = {"reclaim": 40, "roll_back": 20, "new_disk": 12, "new_key": 12, "damage": 12}
 
 
 @dataclass(frozen=True, slots=True)

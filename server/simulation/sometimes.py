@@ -89,7 +89,7 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "lost till found": ("found: ok",),
     "damaged ledger recovered": ("recover: cut", "recover: whole"),
     "new machine": ("fault: new_disk",),
-    "new pass where all is well": ("rejoin: one ledger",),
+    "new key where all is well": ("rejoin: one ledger",),
     "new epoch, something is missing": ("rejoin: cut",),
     "entries carried over": ("carried",),
     "end of a ledger lost": ("finding: tail_lost",),

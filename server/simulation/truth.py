@@ -69,7 +69,7 @@ class Disaster:
 
     `since_ms` is when the image was made that its disk was rolled back to, or when it last told everything before its
     disk was `destroyed`; None = neither befell it. `reclaimed` = its rights were taken back by headquarters, or perhaps
-    were. `mended` = it came with a new pass since, and carried over what it had.
+    were. `mended` = it came with a new key since, and carried over what it had.
     """
 
     since_ms: int | None = None
@@ -211,6 +211,10 @@ class Truth:
         for till_id, disaster in self.disasters.items():
             if disaster.since_ms is not None:
                 disaster.since_ms = min(disaster.since_ms, back.told_ms[till_id])
+
+    def is_of_another_history(self, back: SetBack) -> bool:
+        """Tell whether a backup was made, and then left for another one, before it was put back."""
+        return any(back.since_ms < each.at_ms < back.at_ms for each in self.set_backs)
 
     def doubt(self, order_id: str) -> None:
         """Have cash on the counter, of which nobody knows whether the till noted it as too late."""

@@ -16,7 +16,7 @@ from cli.server_process import PLAIN, ServerProcess
 from tests.bench.books import Books
 from tests.bench.measure import time_ms
 from tests.bench.sync import STORE_ID, TILL_ID, found_chain, sell
-from ui.running_till import Joined, RunningTill, TillPass, open_running_till
+from ui.running_till import Enrolment, Joined, RunningTill, open_running_till
 
 DAYS = 90
 
@@ -29,7 +29,7 @@ def run(quick: bool) -> dict[str, float]:
         granted = found_chain(folder / "server")
         with ServerProcess(folder / "server", PLAIN) as server:
             joined = Joined(server.url, TILL_ID, STORE_ID)
-            till = open_running_till(folder / "till.db", TillPass(joined, granted), payments=NoTerminal())
+            till = open_running_till(folder / "till.db", Enrolment(joined, granted), payments=NoTerminal())
             with till, closing(Books(folder / "server" / "server.db", folder / "bare.db")) as books:
                 till.engine.run_once()
                 books.new_rows()

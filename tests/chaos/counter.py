@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.services.till import Till
 from app.store.database import TillDatabase
-from cli.till_folder import TILL_FILE, find_pass
+from cli.till_folder import TILL_FILE, find_enrolment
 from server.simulation.cashier import Cashiers
 from server.simulation.printer import Printer
 from server.simulation.terminal import Charge, Terminal
@@ -126,7 +126,11 @@ def open_counter(ground: Ground, till_id: str, *, silence: float = SILENCE) -> I
     copies = folder / "second-copy"
     copies.mkdir(exist_ok=True)
     with open_running_till(
-        folder / TILL_FILE, find_pass(folder), payments=terminal, clock=WrongClock(folder / "clock"), copy_folder=copies
+        folder / TILL_FILE,
+        find_enrolment(folder),
+        payments=terminal,
+        clock=WrongClock(folder / "clock"),
+        copy_folder=copies,
     ) as running:
         running.till.operator = "chaos"
         yield Counter(running, terminal)

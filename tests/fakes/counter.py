@@ -37,7 +37,7 @@ class Counter:
 
     def __init__(self, headquarters: Headquarters, till_id: str = "t1", store_id: str = "s1") -> None:
         self.hq, self.till_id, self.store_id, self.epoch = headquarters, till_id, store_id, 1
-        self.key = headquarters.call("PUT", f"/v1/tills/{till_id}", {"store": store_id}, status=200)["key"]
+        self.key = headquarters.take_in(till_id, store_id)
         self.entries: list[Entry] = []
         self.acked = 0
 
@@ -219,10 +219,9 @@ class Counter:
             self.acked = answer["acked"][0]
         return answer
 
-    def renew_pass(self) -> None:
-        """Get a new pass from headquarters; the old key is worthless then."""
-        path = f"/v1/tills/{self.till_id}"
-        self.key = self.hq.call("PUT", path, {"store": self.store_id}, status=200)["key"]
+    def renew_key(self) -> None:
+        """Come with a new key; the old one is worthless then."""
+        self.key = self.hq.take_in(self.till_id, self.store_id)
 
     def enrol(self, enrolment: str = "n1", *, last: tuple[int, str] | None = None, status: int = 200) -> Json:
         """Begin a new epoch, with an empty ledger of it."""

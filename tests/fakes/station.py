@@ -99,9 +99,8 @@ class Station:
     # ------------------------------------------------------------ its life
 
     def join(self) -> None:
-        """Come with a new pass of headquarters."""
-        made = self.chain.hq.call("PUT", f"/v1/tills/{self.till_id}", {"store": "s1"}, status=200)
-        self.key = made["key"]
+        """Come newly enrolled."""
+        self.key = self.chain.hq.take_in(self.till_id)
         self.open()
 
     def open(self) -> None:
@@ -130,7 +129,7 @@ class Station:
         self.open()
 
     def rejoin(self, progress: Progress = no_progress) -> Begun | None:
-        """Come with a new pass, and begin a new epoch where that is needed."""
+        """Enrol anew, and begin a new epoch where that is needed."""
         self.close()
         self.join()
         return rejoin(self.till, self.engine, self.client, progress=progress)

@@ -9,14 +9,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from app.services.secrets import Secrets
+from app.services.secrets import DeviceKey, Secrets
 from app.store.database import TillDatabase
 from tests.gui.conftest import PATIENCE_MS, Driver
 from ui.counter.terminal import CashierTerminal
 from ui.demo.panel import ScanPanel
 from ui.demo.things import DemoCounter, Group, Thing
 from ui.desktop import show_till
-from ui.running_till import Joined, TillPass, open_running_till
+from ui.running_till import Enrolment, Joined, open_running_till
 from ui.words import Name
 
 
@@ -93,7 +93,9 @@ def test_a_till_with_a_damaged_ledger_opens_and_says_that_it_sells_nothing(qtbot
     damaged[4096:] = b"\xff" * (len(damaged) - 4096)
     file.write_bytes(damaged)
     terminal = CashierTerminal()
-    granted = TillPass(Joined("http://127.0.0.1:9", "R1", "riverside"), Secrets("none", bytes(32)))
+    granted = Enrolment(
+        Joined("http://127.0.0.1:9", "R1", "riverside"), Secrets(bytes(32), DeviceKey("k1", bytes(32), bytes(32), ""))
+    )
 
     with open_running_till(file, granted, payments=terminal) as running:
         window = show_till(running, terminal=terminal, language="en")

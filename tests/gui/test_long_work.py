@@ -1,4 +1,4 @@
-"""Long work: the status bar says how far it is while the cashier sells, a box where the window cannot open yet."""
+"""Long work: the status bar says how far it is while the cashier sells."""
 
 from __future__ import annotations
 
@@ -10,22 +10,18 @@ from pathlib import Path
 
 import httpx
 import pytest
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.domain.ports import Progress, Step, UnderWay
+from app.domain.ports import Step, UnderWay
 from app.services.api import TillStatus
-from app.services.ports import Offline
 from sync.protocol import PULL_PATH
 from tests.fakes.station import Chain, Station
 from tests.fakes.till import NOW
 from tests.gui.conftest import PATIENCE_MS, Driver
 from tests.gui.test_layout import SIZES, check, lay_out
-from ui.bootstrap import open_window, spoken
+from ui.bootstrap import open_window
 from ui.counter.counter_presenter import Page
-from ui.desktop import done_in_sight
-from ui.waiting import WaitingBox
 from ui.words import Language
 
 GOODS = 1000
@@ -119,83 +115,3 @@ def test_how_far_a_catch_up_is_fits_with_all_else_that_the_bar_may_say(
 
     check(driver)
     assert ("1,048,000" in line(driver)) == (work is not None) and driver.window.width() == size[0]
-
-
-# ------------------------------------------------------------------ before the window
-
-
-@pytest.mark.parametrize("language", Language)
-@pytest.mark.parametrize("step", Step)
-def test_the_box_says_each_step_whole(qtbot: QtBot, language: Language, step: Step) -> None:
-    box = WaitingBox(spoken(language))
-    qtbot.addWidget(box)
-    box.show()
-
-    box.tell(step, 1_048_000, 1_048_576)
-    qtbot.wait(20)
-
-    assert "1,048,576" in box.step.text() and box.bar.value() == 1_048_000
-    for label in box.findChildren(QLabel):
-        cut = label.heightForWidth(label.width()) > label.height() or label.width() < label.minimumSizeHint().width()
-        assert not cut, label.text()
-
-
-def test_the_box_stays_until_the_work_is_done(qtbot: QtBot) -> None:
-    box = WaitingBox(spoken(Language.EN))
-    qtbot.addWidget(box)
-    box.show()
-
-    box.close()
-    qtbot.keyClick(box, Qt.Key.Key_Escape)
-    stayed = box.isVisible()
-    box.end()
-
-    assert stayed and not box.isVisible()
-
-
-def boxes() -> list[WaitingBox]:
-    return [each for each in QApplication.topLevelWidgets() if isinstance(each, WaitingBox) and each.isVisible()]
-
-
-def test_a_till_that_comes_with_a_new_pass_carries_over_in_sight(qtbot: QtBot, station: Station) -> None:
-    station.sync()
-    for number in range(3):
-        station.sell(f"o{number}")
-    behind = station.keep_a_copy()
-    station.sell("o3")
-    station.sync()
-    station.go_back_to(behind)
-    station.sell("o4")
-    told: list[Step] = []
-
-    def go_on(seen: Progress) -> object:
-        def tell(step: Step, done: int, total: int) -> None:
-            told.append(step)
-            seen(step, done, total)
-
-        return station.rejoin(tell)
-
-    begun = done_in_sight(go_on, language="en")
-
-    assert begun is not None and told[-1] is Step.CARRY
-    assert boxes() == []
-
-
-def test_what_goes_wrong_before_the_window_is_the_callers(qtbot: QtBot) -> None:
-    seen: list[list[WaitingBox]] = []
-    looked = threading.Event()
-
-    def look() -> None:
-        seen.append(boxes())
-        looked.set()
-
-    def job(tell: Progress) -> None:
-        tell(Step.COMPARE, 1, 2)
-        looked.wait(PATIENCE_MS / 1000)
-        raise Offline("unreachable")
-
-    QTimer.singleShot(0, look)
-    with pytest.raises(Offline):
-        done_in_sight(job, language="zh")
-
-    assert len(seen[0]) == 1 and boxes() == []

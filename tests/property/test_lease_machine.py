@@ -178,7 +178,7 @@ class LeaseMachine(RuleBasedStateMachine):
             counter.push()
         left = counter.entries[counter.acked :]
         self.epochs += 1
-        counter.renew_pass()
+        counter.renew_key()
         counter.enrol(f"n{self.epochs}")
         for each in left:
             counter.carry(each)

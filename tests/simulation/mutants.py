@@ -322,7 +322,7 @@ def _anybody_refunds_early() -> Iterator[None]:
 @mutant(
     "an answer to another greeting says nothing about now (hole 4)",
     disasters=True,
-    harmless="what an old answer moves back the next one moves on: entries are sent again, and known; a pass begins "
+    harmless="what an old answer moves back the next one moves on: entries are sent again, and known; a key begins "
     "one epoch only, and all is carried into it (without that it is lost: nothing_is_carried)",
 )
 def _old_greetings_count() -> Iterator[None]:

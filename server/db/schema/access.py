@@ -1,4 +1,4 @@
-"""Declare who may speak to the server: its own keys, those of apps and tills, and what is used up by asking."""
+"""Declare who may speak to the server: its keys, those of apps, offices and tills, and what is used up by asking."""
 
 from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, Integer, LargeBinary, Table, Text
 
@@ -25,8 +25,8 @@ api_key = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("digest", LargeBinary, nullable=False),  # SHA-256 of a 256-bit random secret
-    Column("scope", Text, nullable=False),  # app, till, manager, headquarters
-    Column("till_id", Text, ForeignKey("till.id")),
+    Column("scope", Text, nullable=False),  # app, manager, headquarters; till = of a pass: opens nothing
+    Column("till_id", Text, ForeignKey("till.id")),  # of a pass
     Column("name", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("revoked_at", Instant),

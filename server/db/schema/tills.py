@@ -65,7 +65,7 @@ enrolment = Table(
     Column("id", Text, primary_key=True),  # made by the till: asked twice, it is the same epoch
     Column("till_id", Text, ForeignKey("till.id"), nullable=False, index=True),
     Column("epoch", Integer, nullable=False),
-    Column("key_id", Text, nullable=False, unique=True),  # of a pass or a device: one epoch for each
+    Column("key_id", Text, nullable=False, unique=True),  # of a device: one epoch for each
     Column("from_epoch", Integer, nullable=False),
     Column("from_state", Text, nullable=False),
     Column("known_seq", BigInteger, nullable=False),  # the old ledger is here up to this number, without a gap

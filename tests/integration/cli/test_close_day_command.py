@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,18 +14,17 @@ import pytest
 from app.domain.tenders import Tender, TenderType
 from app.services.api import BasketLine, BasketRequest, PaidOrder
 from app.store import meta
-from cli.add_till_command import write_till_pass
 from cli.exits import Exit
 from cli.no_terminal import NoTerminal
 from cli.office import open_office
 from cli.server_process import ServerProcess
 from cli.settings import server_settings
-from cli.till_command import join_chain
-from cli.till_folder import find_pass
+from cli.till_folder import find_enrolment, write_joined
 from server.opening import open_services
 from server.services import catalog
 from server.services.system import SystemClock, SystemIds
 from tests.integration.cli.command import pawtill_here
+from tests.integration.cli.enrolling import NOWHERE, enrolled, new_code
 from ui.running_till import open_running_till
 
 
@@ -46,20 +46,13 @@ class Running(NamedTuple):
         with open_office(server_settings(data_dir=self.folder), self.url) as office:
             return list(office.rights(till_id)["leases"])
 
-    def write_pass(self, till_id: str, file: Path, *, url: str = "") -> Path:
-        settings = server_settings(data_dir=self.folder)
-        assert write_till_pass(settings, till_id=till_id, store="riverside", url=self.url, out=file) == Exit.OK
-        if url:
-            file.write_text(file.read_text().replace(self.url, url))
-        return file
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Run one server for all, with a member who has 500.00 and goods."""
     folder = tmp_path_factory.mktemp("close-day") / "server"
     settings = server_settings(data_dir=folder)
-    write_till_pass(settings, till_id="R0", store="riverside", url="http://127.0.0.1:9", out=folder.parent / "R0.pass")
+    new_code(folder, "R0")
     services = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
     try:
         services.write(
@@ -83,9 +76,9 @@ def till_id() -> str:
 def till(server: Running, tmp_path: Path, till_id: str) -> Path:
     """Return the folder of a till that has leased 30.00."""
     folder = tmp_path / "till"
-    folder.mkdir()
-    join_chain(folder, server.write_pass(till_id, tmp_path / "till.pass"))
-    with open_running_till(folder / "till.db", find_pass(folder), payments=NoTerminal()) as running:
+    code = new_code(server.folder, till_id, url=server.url, tls="on")
+    enrolment = enrolled(folder, code, till_id, url=server.url)
+    with open_running_till(folder / "till.db", enrolment, payments=NoTerminal()) as running:
         running.engine.run_once()
         running.till.lease("value:m1", 3_000)
     return folder
@@ -94,7 +87,7 @@ def till(server: Running, tmp_path: Path, till_id: str) -> Path:
 def test_a_till_that_runs_looks_after_its_rights_by_itself(server: Running, till: Path, till_id: str) -> None:
     pawtill_here("close-day", "--data-dir", till)
     assert server.rights(till_id) == []
-    with open_running_till(till / "till.db", find_pass(till), payments=NoTerminal()) as running:
+    with open_running_till(till / "till.db", find_enrolment(till), payments=NoTerminal()) as running:
         with running.till.database.write() as tx:
             meta.put(tx, rights_closed_on="")
         running.engine.run_once()
@@ -120,8 +113,8 @@ def test_what_a_till_has_goes_back_for_the_night(server: Running, till: Path, ti
     assert server.rights(till_id) == []
 
 
-def test_without_a_line_it_is_closed_and_said_so(server: Running, till: Path, till_id: str) -> None:
-    join_chain(till, server.write_pass(till_id, till.parent / "away.pass", url="http://127.0.0.1:9"))
+def test_without_a_line_it_is_closed_and_said_so(till: Path) -> None:
+    write_joined(till, replace(find_enrolment(till).joined, url=NOWHERE))
 
     ended = pawtill_here("close-day", "--data-dir", till)
 
@@ -133,5 +126,5 @@ def test_a_folder_that_is_no_till_says_so(tmp_path: Path) -> None:
 
 
 def test_a_till_that_is_open_is_left_alone(till: Path) -> None:
-    with open_running_till(till / "till.db", find_pass(till), payments=NoTerminal()):
+    with open_running_till(till / "till.db", find_enrolment(till), payments=NoTerminal()):
         assert pawtill_here("close-day", "--data-dir", till).code == Exit.DATA_IN_USE

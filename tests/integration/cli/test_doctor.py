@@ -6,22 +6,21 @@ import shutil
 import sqlite3
 import sys
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from cli.add_till_command import write_till_pass
 from cli.doctor.check import Health
 from cli.doctor.data import LOW_BYTES, STOP_BYTES, WARN_BYTES, room
 from cli.doctor.network import DRIFT_NOTED, drift
 from cli.exits import Exit
 from cli.no_terminal import NoTerminal
 from cli.server_process import PLAIN, ServerProcess
-from cli.settings import server_settings
-from cli.till_command import join_chain
-from cli.till_folder import read_pass
+from cli.till_folder import find_enrolment, write_joined
 from tests.integration.cli.command import pawtill, pawtill_here
+from tests.integration.cli.enrolling import NOWHERE, enrolled, new_code
 from ui.running_till import open_running_till
 
 
@@ -29,19 +28,13 @@ from ui.running_till import open_running_till
 def synced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a till that has joined and synced once, and with its server, not running."""
     base = tmp_path_factory.mktemp("synced")
-    settings = server_settings(data_dir=base / "server")
-    url = "http://127.0.0.1:9"
-    assert write_till_pass(settings, till_id="R1", store="riverside", url=url, out=base / "R1.json") == Exit.OK
     folder = base / "till"
-    folder.mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
-        join_chain(folder, base / "R1.json")
+    (base / "server").mkdir()
     with ServerProcess(base / "server", PLAIN) as server:
-        granted = read_pass(base / "R1.json")
-        moved = type(granted)(type(granted.joined)(server.url, "R1", "riverside"), granted.secrets)
-        with open_running_till(folder / "till.db", moved, payments=NoTerminal()) as running:
+        enrolment = enrolled(folder, new_code(base / "server", url=server.url), url=server.url)
+        with open_running_till(folder / "till.db", enrolment, payments=NoTerminal()) as running:
             running.engine.run_once()
+    write_joined(folder, replace(enrolment.joined, url=NOWHERE))
     return base
 
 
@@ -84,11 +77,11 @@ def test_a_server_that_the_till_has_joined_and_that_is_silent_is_broken(till: Pa
 
 
 def test_the_doctor_shows_no_secret(till: Path) -> None:
-    secrets = read_pass(till.parent / "R1.json").secrets
+    secrets = find_enrolment(till).secrets
 
     ended = pawtill_here("doctor", "--data-dir", till, "--url", "http://127.0.0.1:9", COLUMNS="400")
 
-    assert secrets.api_key not in ended.said + ended.complained
+    assert secrets.device.private_key.hex() not in ended.said + ended.complained
     assert secrets.code_key.hex() not in ended.said + ended.complained
 
 

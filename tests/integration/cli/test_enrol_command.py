@@ -19,13 +19,13 @@ from cli.exits import Exit
 from cli.no_terminal import NoTerminal
 from cli.server_process import ServerProcess
 from cli.settings import server_settings
-from cli.till_command import join_chain
-from cli.till_folder import TILL_FILE, find_pass
+from cli.till_folder import TILL_FILE, find_enrolment
 from sync.client import ServerClient
 from sync.hello import SyncStopped
 from sync.identity import identity_of
 from sync.trust import pinned
 from tests.integration.cli.command import Ended, pawtill_here
+from tests.integration.cli.enrolling import enrol, new_code
 from ui.running_till import RunningTill, open_running_till
 
 
@@ -44,18 +44,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
 
 def _code(server: tuple[Path, str], till: str, *, store: str = "riverside") -> str:
     folder, url = server
-    ended = pawtill_here("enrolment-code", till, "--store", store, "--data-dir", folder, "--url", url, PAWTILL_TLS="on")
-    assert ended.code == Exit.OK, ended.complained
-    return ended.said.split("--code ")[1].strip()
+    return new_code(folder, till, url=url, store=store, tls="on")
 
 
 def _enrol(server: tuple[Path, str], folder: Path, till: str, code: str) -> Ended:
-    return pawtill_here("enrol", till, "--server", server[1], "--code", code, "--data-dir", folder)
+    return enrol(folder, code, till, url=server[1])
 
 
 def _can_sync(folder: Path) -> bool:
-    granted = find_pass(folder)
-    assert granted.secrets.device is not None
+    granted = find_enrolment(folder)
     identity = identity_of(granted.secrets.device, SystemClock())
     assert granted.joined.url.startswith("https://")
     with ServerClient(
@@ -74,32 +71,22 @@ def test_a_till_enrols_by_a_code_and_speaks(server: tuple[Path, str], tmp_path: 
     assert _can_sync(tmp_path)
 
 
-def test_a_till_that_joined_by_a_pass_keeps_what_it_has_and_enrols(server: tuple[Path, str], tmp_path: Path) -> None:
-    folder, url = server
-    pass_file = tmp_path / "R2.pass"
-    pawtill_here(
-        "add-till",
-        "R2",
-        "--store",
-        "riverside",
-        "--out",
-        pass_file,
-        "--data-dir",
-        folder,
-        "--url",
-        url,
-        PAWTILL_TLS="on",
-    )
-    till = tmp_path / "till"
-    till.mkdir()
-    join_chain(till, pass_file)
-    TillDatabase.open(till / "till.db", till_id="R2", store_id="riverside").close()
-    ended = _enrol(server, till, "R2", _code(server, "R2"))
+def test_a_till_that_had_joined_by_a_pass_is_told_to_enrol_and_its_ledger_stays(
+    server: tuple[Path, str], tmp_path: Path
+) -> None:
+    (tmp_path / "till.json").write_text(json.dumps({"url": server[1], "till": "R2", "store": "riverside"}))
+    (tmp_path / "R2.till.secrets").write_text(json.dumps({"api_key": "pt_k_s", "code_key": "00" * 32}))
+    TillDatabase.open(tmp_path / TILL_FILE, till_id="R2", store_id="riverside").close()
 
-    assert ended.code == Exit.OK, ended.complained
-    assert "Epoch" not in ended.said
-    assert find_pass(till).secrets.api_key == ""
-    assert _can_sync(till)
+    refused = [pawtill_here(command, "--data-dir", tmp_path) for command in ("till", "recover", "close-day")]
+    ended = _enrol(server, tmp_path, "R2", _code(server, "R2"))
+
+    assert [each.code for each in refused] == [Exit.CANNOT_START] * 3
+    for said in ("pawtill enrolment-code R2 --store riverside", "its ledger stays", "请解锁密钥环，或用登记码"):
+        assert [each for each in refused if said not in each.complained] == []
+    assert (ended.code, "Epoch" not in ended.said) == (Exit.OK, True), ended.complained
+    assert "pt_k_s" not in (tmp_path / "R2.till.secrets").read_text()
+    assert _can_sync(tmp_path)
 
 
 def test_a_wrong_code_is_said_in_both_languages(server: tuple[Path, str], tmp_path: Path) -> None:
@@ -124,9 +111,9 @@ def test_the_same_command_again_is_the_same_enrolment(server: tuple[Path, str], 
 
     ended = _enrol(server, tmp_path, "R4", code)
 
-    device = find_pass(tmp_path).secrets.device
+    device = find_enrolment(tmp_path).secrets.device
     assert (away.code, ended.code) == (Exit.UNAVAILABLE, Exit.OK)
-    assert attempt is not None and device is not None
+    assert attempt is not None
     assert (device.key_id, device.private_key) == (attempt.enrolment_id, attempt.private_key)
     assert Vault(tmp_path).load_attempt("R4") is None
 
@@ -163,7 +150,7 @@ def _furnish(server: tuple[Path, str]) -> None:
 
 
 def _sell(folder: Path, order_id: str) -> None:
-    with open_running_till(folder / TILL_FILE, find_pass(folder), payments=NoTerminal()) as running:
+    with open_running_till(folder / TILL_FILE, find_enrolment(folder), payments=NoTerminal()) as running:
         running.engine.run_once()
         _pay(running, order_id)
         running.engine.run_once()
@@ -203,7 +190,7 @@ def test_what_a_revoked_till_sold_comes_in_when_its_folder_enrols_anew(
     revoked = pawtill_here("revoke", "R7", "--reason", "sold", "--confirm", "R7", *where, PAWTILL_TLS="on")
     with pytest.raises(SyncStopped, match="revoked"):
         _sell(tmp_path, "o8")
-    with open_running_till(tmp_path / TILL_FILE, find_pass(tmp_path), payments=NoTerminal()) as running:
+    with open_running_till(tmp_path / TILL_FILE, find_enrolment(tmp_path), payments=NoTerminal()) as running:
         _pay(running, "o8")
 
     enrolled = _enrol(server, tmp_path, "R7", _code(server, "R7"))

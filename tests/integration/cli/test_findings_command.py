@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.add_till_command import write_till_pass
 from cli.exits import Exit
 from cli.findings_command import _to_the_end
 from cli.server_process import ServerProcess
-from cli.settings import server_settings
 from server.services import findings
 from tests.fakes.counter import finding, open_counter
 from tests.fakes.headquarters import Headquarters
 from tests.integration.cli.command import pawtill_here
+from tests.integration.cli.enrolling import new_code
 
 
 @pytest.fixture
@@ -68,9 +67,7 @@ def test_what_cannot_be_done_is_said(folder: Path) -> None:
 
 def test_a_server_on_another_port_is_asked_where_its_address_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "server"
-    write_till_pass(
-        server_settings(data_dir=folder), till_id="R1", store="s1", url="http://127.0.0.1:9", out=tmp_path / "R1.pass"
-    )
+    new_code(folder, store="s1")
     with ServerProcess(folder) as server:
         named = say(folder, "show", 1, "--url", server.url)
         unnamed = say(folder, "show", 1, "--url", "http://127.0.0.1:9")

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from cli import lost_till_commands
-from cli.add_till_command import write_till_pass
 from cli.exits import Exit
 from cli.office import open_office
 from cli.server_process import ServerProcess
@@ -17,15 +16,14 @@ from server.services import catalog, leases
 from server.services.context import Actor
 from server.services.system import SystemClock, SystemIds
 from tests.integration.cli.command import pawtill_here
-
-URL = "http://127.0.0.1:9"
+from tests.integration.cli.enrolling import new_code
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return the data folder of a server whose till R1 has leased 30.00 of a member's 50.00."""
     settings = server_settings(data_dir=tmp_path / "server")
-    write_till_pass(settings, till_id="R1", store="riverside", url=URL, out=tmp_path / "R1.pass")
+    new_code(settings.folder)
     services = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
     try:
         services.write(

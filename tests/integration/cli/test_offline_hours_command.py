@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from cli.add_till_command import write_till_pass
 from cli.exits import Exit
 from cli.offline_hours_command import run_offline_hours
 from cli.server_process import ServerProcess
 from cli.settings import server_settings
 from tests.integration.cli.command import pawtill_here
+from tests.integration.cli.enrolling import new_code
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    settings = server_settings(data_dir=tmp_path / "server")
-    write_till_pass(settings, till_id="R1", store="riverside", url="http://127.0.0.1:9", out=tmp_path / "R1.pass")
-    return settings.folder
+    new_code(tmp_path / "server")
+    return tmp_path / "server"
 
 
 def test_the_hours_are_shown_and_set(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from app.store.database import TillDatabase
 from cli.exits import Exit
 from tests.integration.cli.command import pawtill_here
+from tests.integration.cli.enrolling import had_enrolled
 
 
 @pytest.fixture(autouse=True)
@@ -18,42 +18,39 @@ def _no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """Return a till's pass; its server does not answer, and its ledger is damaged."""
-    content = {"url": "http://127.0.0.1:9", "till": "R1", "store": "s1", "key": "pt_x_y", "code_key": "00" * 32}
-    (tmp_path / "R1.json").write_text(json.dumps(content))
-    (tmp_path / "till").mkdir()
-    TillDatabase.open(tmp_path / "till" / "till.db", till_id="R1", store_id="s1").close()
-    data = bytearray((tmp_path / "till" / "till.db").read_bytes())
+def ledger(tmp_path: Path) -> Path:
+    """Return the ledger of a till that had enrolled; its server does not answer, and the ledger is damaged."""
+    had_enrolled(tmp_path, store="s1")
+    ledger = tmp_path / "till.db"
+    TillDatabase.open(ledger, till_id="R1", store_id="s1").close()
+    data = bytearray(ledger.read_bytes())
     data[4096:8192] = bytes(4096)
-    (tmp_path / "till" / "till.db").write_bytes(bytes(data))
-    return tmp_path / "R1.json"
+    ledger.write_bytes(bytes(data))
+    return ledger
 
 
-def test_without_the_server_nothing_changes(file: Path) -> None:
-    ledger = file.with_name("till") / "till.db"
+def test_without_the_server_nothing_changes(ledger: Path) -> None:
     before = ledger.read_bytes()
 
-    ended = pawtill_here("recover", "--join", file, "--data-dir", ledger.parent)
+    ended = pawtill_here("recover", "--data-dir", ledger.parent)
 
     assert (ended.code, "nothing has changed" in ended.complained) == (Exit.UNAVAILABLE, True)
     assert ledger.read_bytes() == before
 
 
-def test_beside_an_open_till_it_does_nothing(file: Path) -> None:
-    folder = file.with_name("till")
-    (folder / "till.db").unlink()
-    (folder / "till.db.lock").unlink()
-    opened = TillDatabase.open(folder / "till.db", till_id="R1", store_id="s1")
+def test_beside_an_open_till_it_does_nothing(ledger: Path) -> None:
+    ledger.unlink()
+    ledger.with_name("till.db.lock").unlink()
+    opened = TillDatabase.open(ledger, till_id="R1", store_id="s1")
 
-    ended = pawtill_here("recover", "--join", file, "--data-dir", folder)
+    ended = pawtill_here("recover", "--data-dir", ledger.parent)
     opened.close()
 
     assert ended.code == Exit.DATA_IN_USE
     assert "请关闭另一个窗口" in ended.complained and "Close the other window" in ended.complained
 
 
-def test_what_is_no_pass_is_said(tmp_path: Path) -> None:
-    ended = pawtill_here("recover", "--join", tmp_path / "none.json", "--data-dir", tmp_path)
+def test_a_till_that_has_not_enrolled_recovers_nothing_and_says_how(tmp_path: Path) -> None:
+    ended = pawtill_here("recover", "--data-dir", tmp_path)
 
-    assert ended.code == Exit.CANNOT_START
+    assert (ended.code, "pawtill enrol" in ended.complained) == (Exit.CANNOT_START, True)

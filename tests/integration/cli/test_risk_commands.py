@@ -6,21 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from cli.add_till_command import write_till_pass
 from cli.exits import Exit
 from cli.server_process import ServerProcess
-from cli.settings import server_settings
 from tests.integration.cli.command import Ended, pawtill_here
-
-URL = "http://127.0.0.1:9"
+from tests.integration.cli.enrolling import new_code
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return the data folder of a server with two tills."""
     for till in ("R1", "R2"):
-        settings = server_settings(data_dir=tmp_path / "server")
-        write_till_pass(settings, till_id=till, store="riverside", url=URL, out=tmp_path / f"{till}.pass")
+        new_code(tmp_path / "server", till)
     return tmp_path / "server"
 
 

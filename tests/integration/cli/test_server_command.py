@@ -1,8 +1,7 @@
-"""`pawtill server`, `add-till` and `audit` as processes on real files."""
+"""`pawtill server`, `enrolment-code` and `audit` on real files."""
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import sqlite3
@@ -17,14 +16,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cli.add_till_command import write_till_pass
 from cli.exits import Exit
 from cli.server_process import PLAIN, ServerDidNotStart, ServerProcess
-from cli.settings import server_settings
-from cli.till_folder import read_pass
 from server.db.migrate import HEAD
-from sync.client import KeyRefused, ServerClient
+from sync.client import ServerClient
 from tests.integration.cli.command import pawtill, pawtill_here, running
+from tests.integration.cli.enrolling import new_code
 
 
 def _ready(process: subprocess.Popen[str]) -> list[str]:
@@ -38,16 +35,10 @@ def _ready(process: subprocess.Popen[str]) -> list[str]:
     return lines
 
 
-def _add_till(data_dir: Path, out: Path) -> None:
-    """Do what `pawtill add-till` does, in this process: most tests want its result only."""
-    settings = server_settings(data_dir=data_dir)
-    assert write_till_pass(settings, till_id="R1", store="riverside", url="http://127.0.0.1:9", out=out) == Exit.OK
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return the data folder of a server with a chain, a store and a till."""
-    _add_till(tmp_path / "server", tmp_path / "R1.json")
+    new_code(tmp_path / "server")
     return tmp_path / "server"
 
 
@@ -60,10 +51,9 @@ class Busy(NamedTuple):
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Busy]:
-    """Run one server for all who come beside it; till R1 was given two passes, `old.json` and `R1.json`."""
+    """Run one server for all who come beside it."""
     base = tmp_path_factory.mktemp("busy")
-    _add_till(base / "server", base / "old.json")
-    _add_till(base / "server", base / "R1.json")
+    new_code(base / "server")
     with ServerProcess(base / "server", PLAIN) as server:
         yield Busy(base / "server", server.url)
 
@@ -97,12 +87,10 @@ def test_a_database_that_lies_elsewhere_has_headquarters_key_beside_it(tmp_path:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
-def test_what_is_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
-    _add_till(tmp_path / "server", tmp_path / "R1.json")
-
-    for file in (tmp_path / "server" / "headquarters.key", tmp_path / "server" / "code.key", tmp_path / "R1.json"):
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
-    assert stat.S_IMODE((tmp_path / "server").stat().st_mode) == 0o700
+def test_what_is_secret_is_for_its_owner_alone(folder: Path) -> None:
+    for name in ("headquarters.key", "code.key", "chain.key"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600, name
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_a_second_server_on_one_port_is_refused_in_both_languages(busy: Busy, tmp_path: Path) -> None:
@@ -141,72 +129,31 @@ def test_a_server_process_that_cannot_start_gives_its_last_words(folder: Path) -
         ServerProcess(folder, PLAIN)
 
 
-# ------------------------------------------------------------------ add-till
+# ------------------------------------------------------------------ enrolment-code
 
 
-def test_a_pass_opens_the_server_for_its_till(busy: Busy) -> None:
-    granted = read_pass(busy.folder.parent / "R1.json")
-
-    with ServerClient(busy.url, granted.secrets.api_key) as client:
-        answer = client.get("/v1/orders/none")
-
-    assert (granted.joined.till_id, granted.joined.store_id) == ("R1", "riverside")
-    assert getattr(answer, "code", None) == "unknown_code"
-
-
-def test_a_new_pass_makes_the_old_one_worthless(busy: Busy) -> None:
-    old = read_pass(busy.folder.parent / "old.json")
-
-    with ServerClient(busy.url, old.secrets.api_key) as client, pytest.raises(KeyRefused):
-        client.get("/v1/orders/none")
-
-
-@pytest.mark.parametrize(("till", "store"), [("R2", "riverside"), ("R3", "a-new-one")])
-def test_a_running_server_is_asked_for_the_pass(busy: Busy, tmp_path: Path, till: str, store: str) -> None:
-    out = tmp_path / "pass.json"
-    there = ("--data-dir", busy.folder, "--url", busy.url)
-
-    ended = pawtill_here("add-till", till, "--store", store, "--out", out, *there)
-    granted = read_pass(out)
-    with ServerClient(busy.url, granted.secrets.api_key) as client:
-        answer = client.get("/v1/orders/none")
-
-    assert ended.code == Exit.OK, ended.complained
-    assert (granted.joined.till_id, granted.joined.store_id) == (till, store)
-    assert granted.secrets.code_key == read_pass(busy.folder.parent / "R1.json").secrets.code_key
-    assert getattr(answer, "code", None) == "unknown_code"
-
-
-def test_a_running_server_that_gives_no_key_is_left_alone(busy: Busy, tmp_path: Path) -> None:
-    out, key_file = tmp_path / "pass.json", busy.folder / "headquarters.key"
+def test_a_running_server_that_does_not_know_headquarters_is_left_alone(busy: Busy) -> None:
+    key_file = busy.folder / "headquarters.key"
     key = key_file.read_text()
     key_file.write_text("pt_none_of_ours")
 
     there = ("--data-dir", busy.folder, "--url", busy.url)
-    ended = pawtill_here("add-till", "R4", "--store", "riverside", "--out", out, *there)
+    ended = pawtill_here("enrolment-code", "R4", "--store", "riverside", *there)
 
     key_file.write_text(key)
     assert ended.code == Exit.DATA_IN_USE
     assert busy.url in ended.complained and "stop it first" in ended.complained
-    assert not out.exists()
+
+
+def test_a_running_server_makes_a_new_store_for_a_code(busy: Busy) -> None:
+    assert new_code(busy.folder, "R3", url=busy.url, store="a-new-one")
 
 
 @pytest.mark.parametrize("url", ["localhost:8420", "http://", "http://[::1"])
-def test_a_pass_to_no_address_is_not_made(folder: Path, url: str) -> None:
-    out = folder / "R2.json"
-
-    ended = pawtill_here("add-till", "R2", "--store", "riverside", "--out", out, "--data-dir", folder, "--url", url)
+def test_a_code_for_no_address_is_not_made(folder: Path, url: str) -> None:
+    ended = pawtill_here("enrolment-code", "R2", "--store", "riverside", "--data-dir", folder, "--url", url)
 
     assert ended.code == Exit.CANNOT_START and url in ended.complained
-    assert not out.exists()
-
-
-def test_a_pass_never_shows_its_secrets_on_the_screen(tmp_path: Path) -> None:
-    ended = pawtill("add-till", "R1", "--store", "s", "--out", tmp_path / "R1.json", "--data-dir", tmp_path / "server")
-
-    secrets = json.loads((tmp_path / "R1.json").read_text())
-    assert secrets["key"] not in ended.said + ended.complained
-    assert secrets["code_key"] not in ended.said + ended.complained
 
 
 # ------------------------------------------------------------------ audit
@@ -282,7 +229,7 @@ def test_a_database_that_this_version_cannot_use_is_said_by_every_command_in_bot
     ended = [
         pawtill_here("server", "--data-dir", folder, "--port", 0),
         pawtill_here("audit", "--data-dir", folder),
-        pawtill_here("add-till", "R1", "--store", "riverside", "--out", folder / "R1.json", "--data-dir", folder),
+        pawtill_here("enrolment-code", "R1", "--store", "riverside", "--data-dir", folder),
     ]
 
     assert [each.code for each in ended] == [code] * 3

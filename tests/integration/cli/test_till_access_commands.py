@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import update
 
 from cli import till_access_commands
-from cli.add_till_command import write_till_pass
 from cli.exits import Exit
 from cli.office import open_office
 from cli.server_process import ServerProcess
@@ -20,8 +19,7 @@ from server.services import catalog, leases
 from server.services.context import Actor
 from server.services.system import SystemClock, SystemIds
 from tests.integration.cli.command import pawtill_here
-
-URL = "http://127.0.0.1:9"
+from tests.integration.cli.enrolling import new_code
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     """Return the data folder of a server whose till R1 has leased 30.00, and announced more than it sent."""
     settings = server_settings(data_dir=tmp_path / "server")
     for name in ("R1", "R2"):
-        write_till_pass(settings, till_id=name, store="riverside", url=URL, out=tmp_path / f"{name}.pass")
+        new_code(settings.folder, name)
     services = open_services(settings.database, folder=settings.folder, clock=SystemClock(), ids=SystemIds())
     try:
         services.write(
@@ -123,7 +121,7 @@ def test_tills_are_listed_with_what_keeps_each_from_being_like_another(folder: P
     heading, first, second = said.splitlines()
     assert heading.split()[:3] == ["till", "store", "state"]
     assert "suspended, lost" in first and "never" in first and "-1.5 s" in first and "30.00" in first
-    assert first.split()[-8:] == ["7", "9", "-1.5", "s", "30.00", "0", "0", "0"] and "open" in second
+    assert first.split()[-8:] == ["7", "9", "-1.5", "s", "30.00", "0", "0", "0"] and "no key" in second
 
 
 def test_tills_come_in_pages(folder: Path) -> None:

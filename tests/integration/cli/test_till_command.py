@@ -1,4 +1,4 @@
-"""`pawtill till`: joining by a pass, and what it says where it cannot open or cannot sell."""
+"""`pawtill till`: what it finds of its enrolment, and what it says where it cannot open or cannot sell."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ import signal
 import sqlite3
 import stat
 import sys
+import threading
+import time
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from app.services.secrets import Secrets, Vault
+from app.services.ports import Offline
+from app.services.secrets import Vault
+from app.store import meta
 from app.store.instance_lock import InstanceLock
 from cli.exits import Exit
 from cli.no_terminal import NoTerminal
-from cli.till_command import join_chain
-from cli.till_folder import NoSuchPass, find_pass, read_joined
+from cli.till_folder import NotEnrolled, find_enrolment
 from tests.integration.cli.command import pawtill, pawtill_here, running
-from ui.running_till import Joined, TillPass, open_running_till
-
-SECRETS = Secrets("pt_" + "0" * 32 + "_" + "1" * 64, bytes(range(32)))
+from tests.integration.cli.enrolling import NOWHERE, SECRETS, had_enrolled
+from ui.running_till import Enrolment, Joined, open_running_till
 
 
 @pytest.fixture(autouse=True)
@@ -29,29 +32,15 @@ def _no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 
 
-def _write_pass(file: Path, **changes: object) -> Path:
-    content = {
-        "url": "http://127.0.0.1:9",
-        "till": "R1",
-        "store": "riverside",
-        "key": SECRETS.api_key,
-        "code_key": SECRETS.code_key.hex(),
-    }
-    file.write_text(json.dumps(content | changes))
-    return file
-
-
 @pytest.fixture
 def joined(tmp_path: Path) -> Path:
-    """Return the folder of a till that has joined and was open once."""
+    """Return the folder of a till that has enrolled and was open once."""
     folder = tmp_path / "till"
-    folder.mkdir()
-    granted = join_chain(folder, _write_pass(tmp_path / "R1.json"))
-    open_running_till(folder / "till.db", granted, payments=NoTerminal()).close()
+    open_running_till(folder / "till.db", had_enrolled(folder), payments=NoTerminal()).close()
     return folder
 
 
-# ------------------------------------------------------------------ joining
+# ------------------------------------------------------------------ enrolled, or not
 
 
 def test_a_till_that_has_not_joined_says_how(tmp_path: Path) -> None:
@@ -62,74 +51,73 @@ def test_a_till_that_has_not_joined_says_how(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux runs without a screen")
-def test_joining_keeps_the_secrets_and_without_a_screen_says_so(tmp_path: Path) -> None:
-    file = _write_pass(tmp_path / "R1.json")
-
-    ended = pawtill("till", "--join", file, "--data-dir", tmp_path / "till")
+def test_without_a_screen_a_till_says_so(joined: Path) -> None:
+    ended = pawtill("till", "--data-dir", joined)
 
     assert ended.code == Exit.NO_SCREEN
-    assert SECRETS.api_key not in ended.said + ended.complained
-    assert Vault(tmp_path / "till").load("R1") == SECRETS
-    assert read_joined(tmp_path / "till") == Joined("http://127.0.0.1:9", "R1", "riverside")
+    assert SECRETS.code_key.hex() not in ended.said + ended.complained
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
 def test_without_a_keyring_the_secrets_are_in_a_file_for_the_owner_alone(joined: Path) -> None:
-    holding = [file for file in joined.iterdir() if SECRETS.api_key in file.read_text("utf-8", "replace")]
+    holding = [file for file in joined.iterdir() if SECRETS.code_key.hex() in file.read_text("utf-8", "replace")]
 
     assert len(holding) == 1
     assert stat.S_IMODE(holding[0].stat().st_mode) == 0o600
 
 
-def test_a_till_finds_later_what_it_joined_with(joined: Path) -> None:
-    assert find_pass(joined) == TillPass(Joined("http://127.0.0.1:9", "R1", "riverside"), SECRETS)
+def test_a_till_finds_later_what_it_enrolled_with(joined: Path) -> None:
+    assert find_enrolment(joined) == Enrolment(Joined(NOWHERE, "R1", "riverside"), SECRETS)
 
 
-def test_the_same_till_may_join_again_with_a_new_key(joined: Path) -> None:
-    new_key = "pt_" + "2" * 32 + "_" + "3" * 64
+@pytest.mark.parametrize("content", ["", "[]", "{", "{}", '{"url": "x"}'])
+def test_a_folder_that_says_nothing_of_its_till_is_said_with_what_to_do(joined: Path, content: str) -> None:
+    (joined / "till.json").write_text(content)
 
-    join_chain(joined, _write_pass(joined.parent / "new.json", key=new_key, url="https://hq.example"))
-
-    assert find_pass(joined).secrets.api_key == new_key
-    assert find_pass(joined).joined.url == "https://hq.example"
-
-
-def test_the_folder_of_a_till_is_not_given_to_another(joined: Path) -> None:
-    file = _write_pass(joined.parent / "R2.json", till="R2")
-
-    with pytest.raises(NoSuchPass, match=r"till R1.*till R2"):
-        join_chain(joined, file)
-
-    assert find_pass(joined).secrets == SECRETS
+    with pytest.raises(NotEnrolled, match="enrol anew with a code"):
+        find_enrolment(joined)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"key": ""}, {"code_key": "00"}, {"code_key": "no hex"}, {"code_key": 7}, {"url": "ftp://elsewhere"}],
-    ids=["no key", "short code key", "no hex", "a number", "no web address"],
-)
-def test_a_pass_that_makes_no_sense_is_refused_without_quoting_it(tmp_path: Path, changes: dict[str, object]) -> None:
-    file = _write_pass(tmp_path / "R1.json", **changes)
+class Portal(BaseHTTPRequestHandler):
+    """Answer 200 to whatever is asked, in the words of the protocol."""
 
-    with pytest.raises(NoSuchPass, match="is no till pass") as refused:
-        join_chain(tmp_path, file)
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        hello = {"incarnation": 0, "epoch": 1, "acked": (0, ""), "tail": (0, ""), "state": "OK"}
+        served = {"now_ms": round(time.time() * 1000), "schema_accept": (1, 1), "head": 9}
+        body = json.dumps({**hello, **served, "records": [], "next": 9, "more": False}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
-    assert SECRETS.api_key not in str(refused.value)
+    def log_message(self, *_args: object) -> None:
+        """Say nothing."""
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", "{}"])
-def test_a_file_that_is_no_pass_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / "R1.json").write_text(content)
+def test_a_till_believes_nothing_that_its_server_has_not_signed(joined: Path) -> None:
+    portal = ThreadingHTTPServer(("127.0.0.1", 0), Portal)
+    threading.Thread(target=portal.serve_forever, daemon=True).start()
+    enrolment = Enrolment(Joined(f"http://127.0.0.1:{portal.server_port}", "R1", "riverside"), SECRETS)
 
-    with pytest.raises(NoSuchPass, match="is no till pass"):
-        join_chain(tmp_path, tmp_path / "R1.json")
+    with open_running_till(joined / "till.db", enrolment, payments=NoTerminal()) as running:
+        for step in (running.engine.run_once, running.engine.pull_now):
+            with pytest.raises(Offline, match="unsigned_answer"):
+                step()
+        with running.till.database.read() as conn:
+            cursor = meta.load(conn).cursor
+    portal.shutdown()
+    portal.server_close()
+
+    assert cursor == 0
 
 
 def test_lost_secrets_are_said_with_what_to_do(joined: Path) -> None:
     Vault(joined).forget("R1")
 
-    with pytest.raises(NoSuchPass, match="enrol anew"):
-        find_pass(joined)
+    with pytest.raises(NotEnrolled, match="pawtill enrol R1"):
+        find_enrolment(joined)
 
 
 # ------------------------------------------------------------------ a ledger that does not open

@@ -14,7 +14,7 @@ SAYS_NOTHING = {
     "a till without an id": ("enrolment-code", "", "--store", "riverside"),
     "a till that is a path": ("enrolment-code", "../R1", "--store", "riverside"),
     "a till that is a place": ("enrol", "..", "--code", "QMK8A-0EWHD-N50JQ"),
-    "a till with a blank": ("add-till", "R 1", "--store", "riverside", "--out", "x.pass"),
+    "a till with a blank": ("enrolment-code", "R 1", "--store", "riverside"),
     "a till of 65 characters": ("revoke", "R" * 65, *WHY),
     "a store without an id": ("enrolment-code", "R1", "--store", ""),
     "no reason": ("strand", "R1", "--reason", "", "--confirm", "R1"),

@@ -195,11 +195,22 @@ def test_a_punch_card_names_what_is_there(headquarters: Headquarters, key: str, 
     assert headquarters.call("POST", "/v1/punch-cards", card, status=409)["facts"]["kind"] == kind
 
 
-def test_a_till_gets_its_key_and_the_key_of_codes(headquarters: Headquarters) -> None:
-    answer = headquarters.call("PUT", "/v1/tills/t1", {"store": "s1"}, status=200)
+def test_a_till_stands_in_a_store_that_there_is(headquarters: Headquarters) -> None:
+    told = headquarters.call("PUT", "/v1/tills/t1", {"store": "s1"}, status=200)
 
-    assert bytes.fromhex(answer["code_key"]) == headquarters.services.code_key
+    assert told == {"outcome": "ok", "till": "t1", "store": "s1"}
     headquarters.call("PUT", "/v1/tills/t2", {"store": "s9"}, status=409)
+
+
+def test_a_till_that_moves_enrols_anew_and_one_that_stays_does_not(headquarters: Headquarters) -> None:
+    key = headquarters.new_key("till")
+    headquarters.call("PUT", "/v1/stores/s2", {"zone": "Asia/Shanghai"}, status=200)
+
+    headquarters.call("PUT", "/v1/tills/t1", {"store": "s1"}, status=200)
+    headquarters.call("GET", "/v1/orders/none", key=key, status=404)
+    headquarters.call("PUT", "/v1/tills/t1", {"store": "s2"}, status=200)
+
+    assert headquarters.call("GET", "/v1/orders/none", key=key, status=403) == {"error": "till_replaced"}
 
 
 def test_a_change_moves_its_record_to_the_end_of_the_feed(headquarters: Headquarters) -> None:

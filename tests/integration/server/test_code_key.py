@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, delete, select
 
-from cli.add_till_command import write_till_pass
+from cli.enrolment_code_command import print_enrolment_code
 from cli.exits import Exit
 from server import logs
 from server.chain_key import FILE_NAME as CHAIN_FILE_NAME
@@ -142,8 +142,8 @@ def test_of_machines_that_start_at_once_on_an_empty_database_those_with_one_key_
     assert [fingerprint(key) for key in keys] == kept
 
 
-def test_a_server_and_add_till_say_in_both_languages_which_file_to_copy(
-    second: Machine, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_server_and_enrolment_code_say_in_both_languages_which_file_to_copy(
+    second: Machine, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "configure", lambda level: None)
     url = second.where.render_as_string(hide_password=False) if isinstance(second.where, URL) else ""
@@ -151,12 +151,11 @@ def test_a_server_and_add_till_say_in_both_languages_which_file_to_copy(
         settings = Settings(data_dir=second.folder, port=taken.getsockname()[1], database_url=url, redis_url="none")
         code = serve(settings)
     said = capfd.readouterr().err
-    exit_code = write_till_pass(settings, till_id="t1", store="s1", url="http://127.0.0.1:9", out=tmp_path / "t1.json")
+    exit_code = print_enrolment_code(settings, till_id="t1", store="s1", url="http://127.0.0.1:9")
 
     assert (code, exit_code) == (ExitCode.OTHER_CODE_KEY, Exit.OTHER_CODE_KEY)
     assert "复制 code.key" in said and "copy code.key" in said
     assert "copy code.key" in capfd.readouterr().err
-    assert not (tmp_path / "t1.json").exists()
 
 
 def test_a_chain_key_that_is_missing_or_of_another_database_is_refused(first: Machine, second: Machine) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from app.domain.refusals import Refusal
 from app.services.ports import Offline
-from server.services import devices
 from sync.certificate import BadCertificate, Certificate, issue, read
 from sync.client import ServerClient, TillShut
 from sync.enrolling import Enrolled, new_attempt
@@ -233,19 +232,6 @@ def test_the_answer_to_one_question_opens_under_no_other(
         till.ask(code, attempt)
 
 
-def test_a_pass_counts_until_its_till_has_enrolled(
-    headquarters: Headquarters, till: NewTill, line: FaultyTransport
-) -> None:
-    by_pass = headquarters.new_key("till")
-    code = new_code(headquarters)
-    _speaks(line, by_pass)
-
-    till.ask(code)
-
-    with pytest.raises(Offline, match="key_refused"):
-        _speaks(line, by_pass)
-
-
 def test_the_till_that_was_replaced_hears_so_and_the_new_one_speaks(till: NewTill, line: FaultyTransport) -> None:
     old = till.enrol()
     new = till.enrol()
@@ -268,21 +254,6 @@ def test_a_suspended_till_hears_so_at_once_and_speaks_again_when_it_is_resumed(
 
     headquarters.call("POST", "/v1/tills/t1/resume", status=200)
     _speaks(line, identity)
-
-
-def test_a_suspended_till_with_a_pass_hears_so_too_whichever_process_suspended_it(
-    headquarters: Headquarters, line: FaultyTransport
-) -> None:
-    by_pass = headquarters.new_key("till")
-    claim = {"request": "r1", "campaign": "c1", "member": "m1"}
-    headquarters.call("POST", "/v1/claims", claim, key=by_pass)
-
-    # As another process does, so that this one hears of it from the database alone.
-    headquarters.services.write(lambda conn, ctx: devices.shut(conn, ctx, "t1", access="SUSPENDED", reason="looked at"))
-
-    with pytest.raises(TillShut, match="till_suspended"):
-        _speaks(line, by_pass)
-    assert headquarters.call("POST", "/v1/claims", claim, key=by_pass, status=403) == {"error": "till_suspended"}
 
 
 def test_a_revoked_till_speaks_again_by_a_new_enrolment_alone(

@@ -170,7 +170,7 @@ def test_a_pass_begins_one_epoch_and_no_second(counter: Counter) -> None:
     counter.enrol("n1")
 
     copy = counter.enrol("n2", status=409)
-    counter.renew_pass()
+    counter.renew_key()
     renewed = counter.enrol("n2")
 
     assert copy["outcome"] == "not_allowed"
@@ -211,7 +211,7 @@ def test_a_ledger_that_is_left_twice_is_told_both_times_where_it_ended(counter: 
     counter.hello()
     old = counter.entries
     first = counter.enrol("n1")
-    counter.renew_pass()
+    counter.renew_key()
     counter.epoch, counter.entries = 1, old[:1]
 
     second = counter.enrol("n2")
@@ -225,7 +225,7 @@ def test_what_is_carried_over_is_another_ledger_so_the_lost_one_stays_a_finding(
 ) -> None:
     roll_back_and_sell_past_the_end(counter)
     counter.push()
-    counter.renew_pass()
+    counter.renew_key()
     rolled = counter.entries
     counter.enrol()
 
@@ -257,7 +257,7 @@ def test_an_entry_is_carried_once_whatever_is_sent_again(headquarters: Headquart
     counter.carry(old[0])
     counter.push()
     known = counter.unknown(*(entry.entry_id for entry in old))
-    counter.renew_pass()
+    counter.renew_key()
     counter.enrol("n2")
     counter.carry(old[0])
     counter.carry(old[1])

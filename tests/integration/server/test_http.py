@@ -163,17 +163,6 @@ def test_a_revoked_key_opens_nothing_from_now_on(headquarters: Headquarters) -> 
     headquarters.call("POST", "/v1/keys/nobody/revoke", status=404)
 
 
-def test_a_till_that_is_set_up_again_has_one_key_the_new_one(headquarters: Headquarters) -> None:
-    first, second = headquarters.new_key("till"), headquarters.new_key("till")
-    headquarters.campaign()
-    body = {"request": "r1", "campaign": "c1", "member": "m1"}
-
-    headquarters.call("POST", "/v1/claims", body, key=first, status=401)
-    answer = headquarters.call("POST", "/v1/claims", body, key=second, status=201)
-
-    assert answer["source"] == "till:t1"
-
-
 def test_no_secret_is_kept_or_listed(on_file: Headquarters) -> None:
     listed = json.dumps(on_file.call("GET", "/v1/keys", status=200))
     secret = on_file.key.split("_")[2]

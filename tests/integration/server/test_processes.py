@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
@@ -11,17 +12,25 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import Connection, insert
 
 from cli.exits import Exit
 from server import logs
+from server.db.schema import api_key
 from server.main import ExitCode, serve
+from server.opening import open_services
+from server.provision import ChainPlan, provision
+from server.services import catalog, devices
+from server.services.context import Context
+from server.services.system import SystemClock, SystemIds
 from server.settings import Settings
+from sync.protocol import PULL_PATH
 
 ROOT = Path(__file__).parents[3]
 START = """
@@ -227,14 +236,51 @@ def test_a_server_on_a_full_disk_says_so_loses_nothing_and_goes_on_when_there_is
     assert {each.status_code for each in tills} == {200}
 
 
+def _till_of_before(folder: Path) -> tuple[str, str]:
+    """Found a chain with a till that has the key of a pass, and has enrolled; return that key, and its key's id."""
+    services = open_services(folder / "server.db", clock=SystemClock(), ids=SystemIds())
+    secret, key_id = "ab" * 32, "cd" * 16
+
+    def write(conn: Connection, ctx: Context) -> None:
+        catalog.set_store(conn, "s1", zone="Asia/Shanghai")
+        catalog.set_till(conn, ctx, "t1", store_id="s1")
+        devices.take_in(conn, ctx, "t1", key_id=key_id, public_key=bytes(32), certificate="")
+        of_pass = {"scope": "till", "till_id": "t1", "name": "till t1", "created_at": ctx.now}
+        digest = hashlib.sha256(secret.encode()).digest()
+        conn.execute(insert(api_key).values(id=key_id, digest=digest, **of_pass))
+
+    with closing(services.database):
+        provision(services, ChainPlan())
+        services.write(write)
+    return f"pt_{key_id}_{secret}", key_id
+
+
+def test_a_server_that_listens_knows_no_till_by_a_token_and_says_to_enrol(tmp_path: Path) -> None:
+    of_pass, key_id = _till_of_before(tmp_path / "data")
+    hello, claim = {"proto": 1, "till": "t1", "cursor": 0}, {"request": "r1", "campaign": "c1", "member": "m1"}
+    asked = [("POST", PULL_PATH, hello), ("POST", "/v1/claims", claim), ("GET", "/v1/orders/o1", None)]
+
+    with _server(tmp_path / "data") as (_, url), httpx.Client(base_url=url, trust_env=False) as line:
+
+        def ask(token: str) -> list[httpx.Response]:
+            headers = {"Authorization": f"Bearer {token}"}
+            return [line.request(method, path, json=body, headers=headers) for method, path, body in asked]
+
+        refused, wrong, by_name = ask(of_pass), ask(of_pass[:-1] + "c"), ask(f"till_{key_id}")
+
+    assert [(each.status_code, each.json()["error"]) for each in refused] == [(401, "not_enrolled")] * 3
+    assert [each for each in refused if "pawtill enrol" not in each.text or "登记码" not in each.text] == []
+    assert [(each.status_code, each.json()) for each in wrong + by_name] == [(401, {"error": "no_key"})] * 6
+
+
 def test_no_key_code_or_id_gets_into_the_log(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with _server(folder) as (_, url):
         _call(url, folder, path="/v1/stores/secret-store", body={"zone": "Asia/Shanghai"})
-        till = _call(url, folder, path="/v1/tills/t1", body={"store": "secret-store"}).json()
+        code = _call(url, folder, path="/v1/tills/t1/enrolment-codes", body={"store": "secret-store"}, method="POST")
         key = (folder / "headquarters.key").read_text().strip()
 
     log = (tmp_path / "data.log").read_text()
     assert '"route": "/v1/stores/{store_id}"' in log
-    for secret in (key.split("_")[2], till["key"].split("_")[2], till["code_key"], "secret-store"):
+    for secret in (key.split("_")[2], code.json()["code"], "secret-store"):
         assert secret not in log

@@ -246,7 +246,7 @@ def test_an_envelope_whose_entry_came_another_way_meanwhile_books_nothing(
     with monkeypatch.context() as older:
         older.delitem(entries._READERS, "carry")
         counter.push()
-    counter.renew_pass()
+    counter.renew_key()
     counter.enrol("n2")
     counter.carry(lost)
     assert counter.verdicts() == [("OK", "")]

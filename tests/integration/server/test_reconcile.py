@@ -15,7 +15,6 @@ from server.jobs.relay import relay
 from server.services import outbox
 from server.services.outbox import ALERT, Message, Undelivered, Waiting
 from tests.fakes.counter import Counter, bring_to, coupon, coupon_state, finding, findings, mixed_order
-from tests.fakes.enrolled import enrol_here
 from tests.fakes.headquarters import Headquarters
 
 
@@ -231,7 +230,7 @@ def test_a_till_that_was_never_heard_of_or_has_no_key_any_more_is_not_silent(
 ) -> None:
     headquarters.call("PUT", "/v1/tills/t2", {"store": "s1"}, status=200)
     counter.hello()
-    plant(headquarters, "UPDATE api_key SET revoked_at = 0 WHERE till_id = 't1'")
+    plant(headquarters, "UPDATE device SET replaced_at = 0 WHERE till_id = 't1'")
     headquarters.clock.pass_time(days=30)
 
     check_tills(headquarters.services)
@@ -241,7 +240,7 @@ def test_a_till_that_was_never_heard_of_or_has_no_key_any_more_is_not_silent(
 
 @pytest.mark.parametrize("event", ["", "suspend", "revoke"])
 @pytest.mark.parametrize("has", ["nothing", "a lease", "a coupon"])
-def test_a_till_that_enrolled_is_missed_as_one_with_a_pass_is_and_a_shut_one_for_what_it_has(
+def test_a_till_is_missed_and_a_shut_one_for_what_it_has(
     headquarters: Headquarters, counter: Counter, event: str, has: str
 ) -> None:
     headquarters.campaign(stock=5)
@@ -251,7 +250,6 @@ def test_a_till_that_enrolled_is_missed_as_one_with_a_pass_is_and_a_shut_one_for
         counter.take_home(coupon(headquarters))
     counter.sell(counter.basket("o1", "A"))
     counter.hello()
-    enrol_here(headquarters)
     if event:
         headquarters.call("POST", f"/v1/tills/t1/{event}", {"reason": "looked at"}, status=200)
 

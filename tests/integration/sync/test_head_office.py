@@ -306,14 +306,4 @@ def test_a_line_that_is_down_is_no_trouble_but_waiting(shop: Shop) -> None:
     with pytest.raises(Offline):
         shop.office.refresh()
 
-    assert (shop.office.online, shop.office.trouble) == (False, LineTrouble.NOT_ENROLLED)
-
-
-def test_a_till_that_speaks_by_its_pass_is_asked_to_enrol_and_one_that_has_is_not(shop: Shop, tmp_path: Path) -> None:
-    (tmp_path / "enrolled").mkdir()
-    enrolled = Shop(tmp_path / "enrolled", enrolled=True)
-
-    told = (shop.office.trouble, enrolled.office.trouble)
-
-    enrolled.close()
-    assert told == (LineTrouble.NOT_ENROLLED, None)
+    assert (shop.office.online, shop.office.trouble) == (False, None)

@@ -313,9 +313,9 @@ def test_a_copy_with_the_old_key_is_shut_out_when_the_till_has_joined_anew(chain
     chain.hq.database.write(lambda conn: conn.exec_driver_sql("UPDATE till SET state = 'FORK'"))
     station.rejoin()
 
-    with pytest.raises(Offline, match="key_refused"):
+    with pytest.raises(Offline, match="till_replaced"):
         copy.sync()
-    with copy.engine.paused(), pytest.raises(Offline, match="key_refused"):
+    with copy.engine.paused(), pytest.raises(Offline, match="till_replaced"):
         copy.till.begin_epoch(ServerRegistry(copy.client, "t1"))
 
 
