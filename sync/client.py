@@ -183,11 +183,7 @@ class ServerClient:
             with closing(self._http.send(request, stream=True)) as response:
                 body = self._body(response, deadline)
             believed = self._believes(response, body, signed)
-            if (
-                not believed
-                and response.status_code < httpx.codes.INTERNAL_SERVER_ERROR
-                and not _is_too_large(response)
-            ):
+            if not believed and _wants_to_be_believed(response):
                 with self._counting:
                     self._untrusted += 1
             return _read(response, body, believed=believed)
@@ -283,6 +279,10 @@ def _read(response: httpx.Response, body: bytes, *, believed: bool) -> Json | Re
     if response.is_client_error:
         return Refusal(_code(data), facts)
     raise Offline(f"status_{status}")
+
+
+def _wants_to_be_believed(response: httpx.Response) -> bool:
+    return response.status_code < httpx.codes.INTERNAL_SERVER_ERROR and not _is_too_large(response)
 
 
 def _is_too_large(response: httpx.Response) -> bool:
