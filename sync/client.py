@@ -8,6 +8,7 @@ of an exception.
 
 import json
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -93,6 +94,7 @@ class ServerClient:
     ) -> None:
         self._monotonic = monotonic
         self._answer_timeout_s = answer_timeout_s
+        self._untrusted, self._counting = 0, threading.Lock()
         self._insecure = transport is None and not may_be_plain(base_url)
         self._identity = key if isinstance(key, Identity) else None
         url = httpx.URL(base_url)
@@ -118,6 +120,19 @@ class ServerClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def untrusted(self) -> int:
+        """Count the answers that the server has not signed, since `forget_untrusted`: a meddler's, not the line's.
+
+        Whoever answers 5xx says that the server is away, and a 413 nobody signs.
+        """
+        return self._untrusted
+
+    def forget_untrusted(self, count: int) -> None:
+        """Let go of so many, which somebody was told of."""
+        with self._counting:
+            self._untrusted -= count
 
     def close(self) -> None:
         """Close the kept connections."""
@@ -167,7 +182,11 @@ class ServerClient:
             signed = self._sign(request, content or b"")
             with closing(self._http.send(request, stream=True)) as response:
                 body = self._body(response, deadline)
-            return _read(response, body, believed=self._believes(response, body, signed))
+            believed = self._believes(response, body, signed)
+            if not believed and _wants_to_be_believed(response):
+                with self._counting:
+                    self._untrusted += 1
+            return _read(response, body, believed=believed)
         except (httpx.ConnectTimeout, httpx.ConnectError) as error:
             raise Offline("wrong_certificate" if _is_foreign(error) else "unreachable") from None
         except httpx.TimeoutException:
@@ -232,7 +251,7 @@ def _read(response: httpx.Response, body: bytes, *, believed: bool) -> Json | Re
     `believed`: it carries what proves that the server gave it; where it does not, it is no more than a word for people.
     """
     status = response.status_code
-    if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
+    if _is_too_large(response):
         # Whoever says it, a shorter request is worth a try, and saying it changes nothing at the server.
         raise TooLarge("too_large")
     data = _ours(response, body)
@@ -260,6 +279,14 @@ def _read(response: httpx.Response, body: bytes, *, believed: bool) -> Json | Re
     if response.is_client_error:
         return Refusal(_code(data), facts)
     raise Offline(f"status_{status}")
+
+
+def _wants_to_be_believed(response: httpx.Response) -> bool:
+    return response.status_code < httpx.codes.INTERNAL_SERVER_ERROR and not _is_too_large(response)
+
+
+def _is_too_large(response: httpx.Response) -> bool:
+    return response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
 
 
 def _refused(data: Json, *, believed: bool) -> Offline:

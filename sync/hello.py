@@ -93,12 +93,14 @@ def _compare(conn: Connection, session: Session, answer: HelloAnswer) -> Stop | 
 
 
 def _say(session: Session, now: datetime, *, stopped: Stop | None = None) -> HelloAnswer:
+    untrusted = session.client.untrusted
     with session.db.read() as conn:
-        message = _hello(conn, session, now=now, stopped=stopped)
+        message = _hello(conn, session, now=now, stopped=stopped).model_copy(update={"untrusted": untrusted})
     answer = session.client.exchange(HELLO_PATH, message, HelloAnswer)
     if answer.to not in ("", message.name):
         # A copy of the answer to another greeting, perhaps of an epoch that is over: it says nothing about now.
         raise Offline("stale_answer")
+    session.client.forget_untrusted(untrusted)
     session.heard.contact, session.heard.rest_s = answer.contact, answer.rest_s
     return answer
 

@@ -5,9 +5,10 @@ their place already and are empty. What an enrolled till says, and what it is an
 (`sync/signatures.py`). Leases and homes came within it: entries of new kinds, which an older server quarantines, and
 records of new kinds, which an older till passes over. So did epochs (2026-12): enrol and unknown, entries that carry
 others, answers that name what they answer, and pushes that name whom they are for. So did risks (2026-12): entries
-`approval` and `pin_failed`, `risks` among the rights of a sale, records `risk` and `staff`; and `head`, the feed's end,
-in a page of it. An unknown version is refused with 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of
-any schema are always accepted (PROTOCOL 3.8).
+`approval` and `pin_failed`, `risks` among the rights of a sale, records `risk` and `staff`; `head`, the feed's end,
+in a page of it; and `untrusted` in a greeting, of which whatever is not known is passed over since. An unknown version
+is refused with 426 and `{"error": "UNKNOWN_PROTOCOL", "accept": [1, 1]}`; facts of any schema are always accepted
+(PROTOCOL 3.8).
 
 A session is `hello -> push* -> pull* -> sanity`. No status code may delete or skip an entry: only `acked`, which names
 a prefix by number and hash, moves a till's cursor, and the server's cursor is the authority in every session.
@@ -104,7 +105,12 @@ class Answer(BaseModel):
 
 
 class Hello(Message):
-    """Open a session: who I am, where my ledger ends, what I announced last (compare-and-announce)."""
+    """Open a session: who I am, where my ledger ends, what I announced last (compare-and-announce).
+
+    It is how both find out what the other speaks, so what a newer till says besides is passed over.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     proto: Proto
     till: str
@@ -121,6 +127,7 @@ class Hello(Message):
     db: Literal["ok", "damaged"]
     stopped: Annotated[str, Field(max_length=32)] = ""  # what the till found in the last answer (`Stop`); "" = nothing
     heard: Seq = 0  # number of the last answer that this process heard (`HelloAnswer.contact`), 0 = none
+    untrusted: Seq = 0  # answers that the server has not signed, since the last greeting that it answered
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ answer's covers status and body and *the signature of the request that it answer
 till, fits no request but its own. Imported by both ends; the one door to http-message-signatures.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ SIGNATURE_FIELDS = ("signature-input", "signature", "content-digest")
 CLOCK_WINDOW_S = 300
 """How far `created` may lie from the server's clock, either way."""
 NONCE_MAX_CHARS = 64
+_NAMED_KEY = re.compile(r';keyid="([!#-\[\]-~]{1,64})"')
 CLOCK, REPLAYED, BAD_SIGNATURE = "clock", "replayed", "bad_signature"
 """Why a signed request is answered 401. `clock` comes with `now_ms`, in an answer that is itself signed."""
 
@@ -116,6 +118,12 @@ def check_request(request: Request, body: bytes, *, find: Callable[[str], Ed2551
     if type(created_s) is not int or not isinstance(nonce, str) or not 0 < len(nonce) <= NONCE_MAX_CHARS:
         raise BadSignature("created and nonce are missing")
     return Signed(str(parameters["keyid"]), created_s, nonce)
+
+
+def named_key(request: Request) -> str:
+    """Return whose key a request says that it is signed by, checked or not; "" where it names none that may be."""
+    found = _NAMED_KEY.search(request.headers.get("signature-input", ""))
+    return found.group(1) if found else ""
 
 
 def sign_answer(reply: Reply, body: bytes, *, key: Ed25519PrivateKey, created_s: int) -> None:

@@ -57,15 +57,10 @@ def _open(row: OrderRow) -> Interrupted | None:
 
 
 def _not_shown(conn: Connection, parts: Parts) -> list[Interrupted]:
-    """Return the sales and refunds at the end of the ledger, back to the last one that was shown."""
-    found: list[Interrupted] = []
-    for entry in parts.database.ledger.latest(conn, limit=LOOK_BACK):
-        if entry.kind in (projections.SALE, projections.REFUND):
-            each = _receipt(conn, parts, entry)
-            if each is None:
-                break
-            found.append(each)
-    return found
+    """Return the sales and refunds at the end of the ledger that were not shown, also before one that was."""
+    latest = parts.database.ledger.latest(conn, limit=LOOK_BACK)
+    told = [entry for entry in latest if entry.kind in (projections.SALE, projections.REFUND)]
+    return [each for entry in told if (each := _receipt(conn, parts, entry)) is not None]
 
 
 def _receipt(conn: Connection, parts: Parts, entry: Entry) -> Interrupted | None:

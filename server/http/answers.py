@@ -4,6 +4,7 @@ A business answer has `outcome` ("ok" or a refusal's code). What is wrong with t
 so that a caller never takes a typing mistake for a decision.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -11,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import iter_route_contexts
 from pydantic_core import to_json
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -124,24 +126,29 @@ def _methods(request: Request) -> list[str]:
 
 
 class TooLargeInJson:
-    """Say in our words that a body is too large: where its length was announced the framework says it as plain text."""
+    """Say in our words that a body is too large: where its length was announced the framework says it as plain text.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    `note` hears of each such request behind its answer, in a thread.
+    """
+
+    def __init__(self, app: ASGIApp, note: Callable[[Scope], object]) -> None:
+        self._app, self._note = app, note
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is answered, but for the words of a 413."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        replaced = False
+        too_large = False
 
         async def tell(message: Message) -> None:
-            nonlocal replaced
+            nonlocal too_large
             if message["type"] == "http.response.start" and message["status"] == TOO_LARGE:
-                replaced = True
+                too_large = True
                 await JSONResponse({"error": "too_large"}, TOO_LARGE)(scope, receive, send)
-            elif not replaced:
+            elif not too_large:
                 await send(message)
 
         await self._app(scope, receive, tell)
+        if too_large:
+            await run_in_threadpool(self._note, scope)

@@ -26,6 +26,7 @@ from server.http import (
     orders,
     quotes,
     refunds,
+    refused,
     restoring,
     risk,
     sync,
@@ -36,6 +37,7 @@ from server.lookout import Lookout
 from server.scrape import Scrape
 from server.services import keys
 from server.services.admission.admission import with_admission
+from server.services.refused_requests import OVERSIZED
 from server.services.services import Services
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -60,7 +62,11 @@ class Application(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         """Return what answers requests behind the claims."""
-        plain = answers.TooLargeInJson(super().build_middleware_stack())
+
+        def note(scope: Scope) -> None:
+            refused.note(self.state.services, scope, kind=OVERSIZED)
+
+        plain = answers.TooLargeInJson(super().build_middleware_stack(), note)
         return SignedRequests(plain, self.state, max_body_bytes=MAX_BODY_BYTES)
 
     def openapi(self) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 It stands behind the claims of the chain's app, which carry no signature and pay nothing for it. A signed request is
 read whole, within the bound of every body; what is answered is signed with the body, bound to this very request. What
-is answered for a database that stands still (`in_time.py`) is signed too.
+is answered for a database that stands still (`in_time.py`) is signed too. What is refused as no till of ours sends it
+is noted behind the answer (`refused.py`).
 """
 
 from typing import Any
@@ -10,15 +11,17 @@ from typing import Any
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from fastapi.responses import JSONResponse
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.db.errors import DatabaseTrouble
+from server.http import refused
 from server.http.answers import BUSY, TOO_LARGE, reply_trouble
 from server.http.in_time import InTime
 from server.http.security import ACTOR
-from server.services import devices
+from server.services import devices, refused_requests
 from server.services.context import Actor
 from server.services.services import Services
 from sync.signatures import (
@@ -50,16 +53,19 @@ class SignedRequests:
         if scope["type"] != "http" or all(name != b"signature-input" for name, _ in scope["headers"]):
             await self._in_time.answer(self._app, scope, receive, send=send)
             return
-        body = await _whole(scope, receive, self._max)
-        if body is None:
-            await JSONResponse({"error": "too_large"}, TOO_LARGE, headers={"Connection": "close"})(scope, receive, send)
-            return
         services: Services = self._state.services
         request = _request(scope)
+        body = await _whole(scope, receive, self._max)
+        if body is None:
+            told = BackgroundTask(refused.note, services, scope, kind=refused_requests.OVERSIZED, signed=request)
+            headers = {"Connection": "close"}
+            answer = JSONResponse({"error": "too_large"}, TOO_LARGE, headers=headers, background=told)
+            await answer(scope, receive, send)
+            return
 
         async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
-            refused = await run_in_threadpool(_admit, services, scope, request=request, body=body)
-            await (self._app if refused is None else refused)(scope, receive, send)
+            answer = await run_in_threadpool(_admit, services, scope, request=request, body=body)
+            await (self._app if answer is None else answer)(scope, receive, send)
 
         signer = _Signer(services, request, send)
         await self._in_time.answer(admitted, scope, _again(body, receive), send=signer)
@@ -114,28 +120,34 @@ def _admit(services: Services, scope: Scope, *, request: Request, body: bytes) -
             return device.key
 
         signed = check_request(request, body, find=find)
-        stale = _stale(services, signed)
+        now = services.clock.now()
+        if _is_of_another_time(services, signed, int(now.timestamp())):
+            return _unauthorised(CLOCK, now_ms=round(now.timestamp() * 1000))
+        is_copy = not services.nonces.take(signed, int(now.timestamp()))
     except BadSignature as error:
         log.info("signature refused", reason=str(error), path=scope["path"])
-        return _unauthorised(BAD_SIGNATURE)
+        who = found[0] if found else None
+        told = BackgroundTask(refused.note, services, scope, kind=refused_requests.FORGED, signed=request, who=who)
+        return _unauthorised(BAD_SIGNATURE, told)
     except DatabaseTrouble as trouble:
         return reply_trouble(trouble)
-    if stale is None:
-        (scope[ACTOR],) = found
-    return stale
+    if is_copy:
+        told = BackgroundTask(
+            refused.note, services, scope, kind=refused_requests.REPLAYED, signed=request, who=found[0]
+        )
+        return _unauthorised(REPLAYED, told)
+    (scope[ACTOR],) = found
+    return None
 
 
-def _stale(services: Services, signed: Signed) -> JSONResponse | None:
-    """Return how a good signature is refused that is of another time, or was here before; None = it is fresh."""
-    now = services.clock.now()
-    now_s = int(now.timestamp())
-    if abs(signed.created_s - now_s) > CLOCK_WINDOW_S or signed.created_s < services.nonces.since_s:
-        return _unauthorised(CLOCK, now_ms=round(now.timestamp() * 1000))
-    return None if services.nonces.take(signed, now_s) else _unauthorised(REPLAYED)
+def _is_of_another_time(services: Services, signed: Signed, now_s: int) -> bool:
+    """Tell whether a good signature was made at a time for which copies are not known."""
+    return abs(signed.created_s - now_s) > CLOCK_WINDOW_S or signed.created_s < services.nonces.since_s
 
 
-def _unauthorised(error: str, **facts: Any) -> JSONResponse:
-    return JSONResponse({"error": error, **facts}, 401, headers={"WWW-Authenticate": "Signature"})
+def _unauthorised(error: str, told: BackgroundTask | None = None, **facts: Any) -> JSONResponse:
+    headers = {"WWW-Authenticate": "Signature"}
+    return JSONResponse({"error": error, **facts}, 401, headers=headers, background=told)
 
 
 def _request(scope: Scope) -> Request:

@@ -31,6 +31,11 @@ KINDS: dict[str, Remedy] = {
     "till_damaged": Remedy(STORE, "recover"),
     "silent_till": Remedy(NOBODY, "look_at_till"),
     "server_set_back": Remedy(CHAIN, "say_restored"),
+    # the line between them
+    "replayed_request": Remedy(NOBODY, "look_at_line"),
+    "forged_request": Remedy(NOBODY, "look_at_key"),
+    "oversized_request": Remedy(NOBODY, "look_at_sender"),
+    "untrusted_answers": Remedy(NOBODY, "look_at_line"),
     # entries
     "quarantined": Remedy(STORE, "read_entry"),
     "revoked_till": Remedy(STORE, "judge_or_leave", in_money=True),

@@ -14,6 +14,7 @@ from server.services.context import SYSTEM, Actor, Context, load_chain
 from server.services.keys import KeyCache
 from server.services.nonces import Nonces
 from server.services.pace import Pace
+from server.services.refused_requests import ToldToday
 
 if TYPE_CHECKING:
     from server.services.admission.admission import Admission
@@ -53,6 +54,7 @@ class Services:
     known_keys: KeyCache = field(default_factory=KeyCache)
     authority: str = ""
     pace: Pace = field(default_factory=Pace)
+    refused_today: ToldToday = field(default_factory=ToldToday)
 
     def read(self, use_case: UseCase[T], actor: Actor = SYSTEM) -> T:
         """Run a use case that only reads, in one snapshot. Raises a DatabaseTrouble."""

@@ -72,6 +72,8 @@ def hello(conn: Connection, context: Context, message: Hello) -> HelloAnswer | R
     row = conn.execute(_TILL, {"of": message.till}).one_or_none()
     if row is None:
         return unknown("till", message.till)
+    if message.untrusted and not revoked.is_held(context):
+        _open_untrusted(conn, context, message)
     lost_tills.note_contact(conn, context, row)
     values: dict[str, Any] = {
         "last_seen_at": context.now,
@@ -99,6 +101,18 @@ def hello(conn: Connection, context: Context, message: Hello) -> HelloAnswer | R
         to=message.name,
         contact=contact,
         rest_s=context.pace.rest_s(conn, context.now),
+    )
+
+
+def _open_untrusted(conn: Connection, context: Context, message: Hello) -> None:
+    """Keep that a till was given answers that are not ours: once a day, with how many they were until it told first."""
+    findings.open_finding(
+        conn,
+        kind="untrusted_answers",
+        key=f"{message.till}/{context.now:%Y-%m-%d}",
+        amount_minor=min(message.untrusted, MAX_MINOR),
+        detail={"till": message.till, "answers": message.untrusted, "boot": message.boot},
+        now=context.now,
     )
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -121,6 +122,8 @@ class Chain:
             blank=ground.templates / TILL_FILE,
         )
         machine.line.told = self._heard
+        machine.line.copied = partial(self.truth.replayed.add, till_id)
+        machine.line.lied = partial(self.truth.lied_to.add, till_id)
         calm = random.Random(0)
         machine.line.rng = machine.terminal.rng = calm
         faults, machine.line.weather = machine.line.weather, type(self.weather)()

@@ -6,8 +6,8 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from server.simulation.books import epochs_known, frozen, granted, told_as_done
 from server.simulation.chain import Chain
-from server.simulation.checking import epochs_known, frozen, granted, told_as_done
 from server.simulation.counters import Counters
 from server.simulation.disk import AFTER, BEFORE
 from server.simulation.duty import REBOOT_MS, OnDuty

@@ -105,6 +105,11 @@ class Line(httpx.BaseTransport):
         self.seen: Counter[str] = Counter()
         self.forger: Forger | None = None
         self.told: Callable[[httpx.Request, httpx.Response], None] = lambda _request, _answer: None
+        self.copied: Callable[[], None] = lambda: None
+        """Is called when a signed request reaches the server that was there before."""
+        self._there: set[str] = set()
+        self.lied: Callable[[], None] = lambda: None
+        """Is called when the till is given an answer that the server has not given to what it asked."""
 
     @property
     def is_cut(self) -> bool:
@@ -136,6 +141,7 @@ class Line(httpx.BaseTransport):
         if rng.random() < weather.stale * STALE.get(request.url.path, 1) and self._kept[request.url.path]:
             timeline.wait(FASTEST_MS)
             self.seen["stale answer"] += 1
+            self.lied()
             return rng.choice(self._kept[request.url.path])
         if (forged := self._forged(request)) is not None:
             return forged
@@ -152,7 +158,7 @@ class Line(httpx.BaseTransport):
         timeline.wait(self._latency())
         if self.is_cut:
             self._lose("request lost", httpx.ReadTimeout("no answer", request=request))
-        answer = self._server.handle_request(request)
+        answer = self._reach(request)
         self._answered(request, answer)
         if rng.random() < weather.drop:
             timeline.wait(GIVEN_UP_MS)
@@ -161,6 +167,14 @@ class Line(httpx.BaseTransport):
         if self.is_cut:
             self._lose("answer lost", httpx.ReadTimeout("no answer", request=request))
         return answer
+
+    def _reach(self, request: httpx.Request) -> httpx.Response:
+        signature = request.headers.get("signature")
+        if signature in self._there:
+            self.copied()
+        elif signature is not None:
+            self._there.add(signature)
+        return self._server.handle_request(request)
 
     def _answered(self, request: httpx.Request, answer: httpx.Response) -> None:
         path = request.url.path
@@ -177,7 +191,9 @@ class Line(httpx.BaseTransport):
         if self.forger is None or self.rng.random() >= self.forger.CHANCE * (self.weather.drop > 0):
             return None
         forged = self.forger.answer(request)
-        self.seen["forged answer"] += forged is not None
+        if forged is not None:
+            self.seen["forged answer"] += 1
+            self.lied()
         return forged
 
     def _latency(self) -> int:
@@ -200,7 +216,7 @@ class Line(httpx.BaseTransport):
             copy = httpx.Request(method, url, headers=headers, content=content)
             self.seen["request doubled"] += 1
             try:
-                self.told(copy, self._server.handle_request(copy))
+                self.told(copy, self._reach(copy))
             except httpx.TransportError:
                 self.seen["copy lost"] += 1
 
@@ -209,6 +225,7 @@ class Line(httpx.BaseTransport):
     def _portal(self, request: httpx.Request) -> httpx.Response:
         """Answer as whoever sits between both ends would."""
         self.seen["portal"] += 1
+        self.lied()
         if self.rng.random() < 0.3:
             facts = {"outcome": "busy", "facts": {"retry_after_s": 3}}
             return httpx.Response(503, headers={"retry-after": "3"}, json=facts, request=request)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from server.simulation.books import Books
 from server.simulation.chain import Chain, Ground
-from server.simulation.checking import Books, compare
+from server.simulation.checking import compare
 from server.simulation.duty import OnDuty
 from server.simulation.faults import Faults
 from server.simulation.machines import TillMachine

@@ -72,6 +72,8 @@ BRANCHES: Mapping[str, tuple[str, ...]] = {
     "Redis back from an older state": ("fault: redis_older",),
     "forged answer": ("line: forged answer",),
     "replayed request": ("refused: replayed",),
+    "copy of a request found": ("finding: replayed_request",),
+    "answers of a stranger found": ("finding: untrusted_answers",),
     "signed at a wrong time": ("refused: clock",),
     "till suspended": ("suspend: ok",),
     "suspended till refused": ("refused: till_suspended",),

@@ -106,7 +106,8 @@ class Truth:
     `asked` holds every refund that was asked for, `gifts` those that wait for an answer. `set_backs` are the times that
     the server came back from a backup, `unbacked` the coupons that it alone knew and forgot by that.
     `edited` are campaigns that headquarters changed. `known` are the places of tills' ledgers (till, epoch, number,
-    hash) that the server said to know: of what is there, or of an end announced.
+    hash) that the server said to know: of what is there, or of an end announced. `replayed` are tills of which a
+    request reached the server twice, `lied_to` those that were given an answer which was not the server's.
     """
 
     baskets: dict[str, Basket] = field(default_factory=dict)
@@ -133,6 +134,8 @@ class Truth:
     unbacked: set[str] = field(default_factory=set)
     edited: set[str] = field(default_factory=set)
     known: set[tuple[str, int, int, str]] = field(default_factory=set)
+    replayed: set[str] = field(default_factory=set)
+    lied_to: set[str] = field(default_factory=set)
 
     def lay(self, order_id: str, basket: Basket) -> None:
         """Put a basket on the counter; another one under the same id takes its place."""

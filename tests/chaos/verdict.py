@@ -19,7 +19,8 @@ from server.db.schema import account, orders
 from server.services.admission.facts import campaigns_known, entry_of
 from server.services.context import SYSTEM, Context, load_chain
 from server.services.system import SystemIds
-from server.simulation.checking import Books, checks, compare
+from server.simulation.books import Books
+from server.simulation.checking import checks, compare
 from server.simulation.stage import Part
 from server.simulation.truth import Broken, Truth
 from server.stock.door import Door
@@ -60,6 +61,7 @@ class AtRest:
 
 CAUSES = {
     # What a process granted by another way than Redis, and did not live to tell it, is found and built anew.
+    "replayed_request": ("requests doubled",),
     "redis_drift": ("server process killed", "server killed", "Redis killed", "PostgreSQL killed", "PostgreSQL hangs"),
 }
 """Findings that a fault explains, by its kind; all others have theirs in what people did (`checking.py`)."""

@@ -25,6 +25,7 @@ from sync.identity import Identity
 from sync.protocol import PULL_PATH
 from sync.signatures import REQUEST_PARTS, BadSignature, Reply, Request, Signed, _Keys, check_answer, sign_request
 from tests.fakes.clock import SetClock
+from tests.fakes.counter import finding, findings
 from tests.fakes.enrolled import ADDRESS, NewTill
 from tests.fakes.headquarters import START, Headquarters
 from tests.fakes.transport import AsgiLine, FaultyTransport
@@ -88,6 +89,12 @@ def test_a_replayed_request_is_refused(headquarters: Headquarters, wire: Wire, i
     sent = pull(wire, identity)
 
     assert _ask(headquarters, sent) == (401, "replayed")
+    found = finding(headquarters, "replayed_request")
+    assert (found["key"], found["loser"], found["detail"]) == (
+        f"t1/{START:%Y-%m-%d}",
+        "nobody",
+        {"till": "t1", "key": identity.key_id, "from": "127.0.0.1", "route": PULL_PATH},
+    )
 
 
 @pytest.mark.parametrize("minutes", [4, 6, 60])
@@ -148,6 +155,8 @@ def test_what_is_changed_on_the_way_opens_nothing(headquarters: Headquarters, id
 
     assert told == dict.fromkeys(SPOILT, (401, "bad_signature"))
     assert _ask(headquarters, good)[0] == 200
+    # What says whose key it is signed by is that till's, everything else nobody's.
+    assert findings(headquarters) == {"forged_request": 2}
 
 
 def _signed_but_for(identity: Identity, left_out: str) -> httpx.Request:
@@ -182,6 +191,9 @@ def test_the_key_of_another_till_speaks_for_that_till_alone(headquarters: Headqu
     assert _ask(headquarters, _signed(first, key=second.private_key)) == (401, "bad_signature")
     assert _ask(headquarters, _signed(second)) == (403, "wrong_till")
     assert _ask(headquarters, _signed(first, key_id="0" * 32)) == (401, "bad_signature")
+    found = headquarters.call("GET", "/v1/findings?kind=forged_request", status=200)["findings"]
+    told = {each["key"].partition("/")[0]: each["detail"]["key"] for each in found}
+    assert told == {"t1": first.key_id, "t2": second.key_id, "unknown": "0" * 32}
 
 
 def test_a_till_whose_clock_is_wrong_learns_the_time_from_the_server_and_is_answered(
@@ -292,7 +304,9 @@ def test_a_message_of_a_hundred_megabytes_is_not_read(headquarters: Headquarters
 
     assert _ask(headquarters, chunked) == (413, "too_large")
     assert given < 8
+    assert finding(headquarters, "oversized_request")["key"] == f"t1/{START:%Y-%m-%d}"
     assert _ask(headquarters, announced) == (413, "too_large")
+    assert findings(headquarters) == {"oversized_request": 1}
 
 
 def test_an_app_with_a_key_needs_no_signature_and_gets_none(headquarters: Headquarters) -> None:

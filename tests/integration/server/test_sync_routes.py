@@ -30,6 +30,10 @@ def _mark(counter: Counter, seq: int) -> tuple[int, str]:
 # ------------------------------------------------------------------ who may speak
 
 
+def test_a_till_of_a_later_version_is_greeted(counter: Counter) -> None:
+    assert counter.hello(of_a_later_version=[1])["state"] == "OK"
+
+
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("scope", ["app", "manager", "headquarters"])
 def test_only_a_till_syncs(headquarters: Headquarters, path: str, scope: str) -> None:

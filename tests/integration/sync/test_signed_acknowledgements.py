@@ -13,7 +13,9 @@ from app.services.ports import Offline
 from app.store import meta
 from sync.client import KeyRefused, TillShut
 from sync.protocol import HELLO_PATH, PULL_PATH, PUSH_PATH
+from tests.fakes.counter import finding
 from tests.fakes.enrolled import NewTill
+from tests.fakes.headquarters import START
 from tests.fakes.transport import Fault
 from tests.integration.sync.shop import Shop
 
@@ -90,6 +92,50 @@ def test_an_answer_that_is_not_the_servers_own_moves_nothing(shop: Shop, path: s
 
     assert _moved(shop) == before
     assert str(caught.value) == ("captive_portal" if change is _html else "unsigned_answer")
+
+
+def _meddled(shop: Shop, *answers: httpx.Response) -> None:
+    """Run a session for each of these answers, which a stranger gives; the server hears nothing."""
+    pass_on = shop.line._pass
+    for answer in answers:
+        shop.line._pass = lambda _request, answer=answer: answer  # type: ignore[method-assign, misc]
+        with pytest.raises(Offline):
+            shop.engine.run_once()
+    shop.line._pass = pass_on  # type: ignore[method-assign]
+
+
+def _by_a_stranger(status: int) -> httpx.Response:
+    return httpx.Response(status, json={"error": "no_key"})
+
+
+def test_headquarters_hears_how_many_answers_were_not_the_servers(shop: Shop) -> None:
+    portal = httpx.Response(302, text="<html>Wi-Fi</html>", headers={"content-type": "text/html"})
+    _meddled(shop, portal, *map(_by_a_stranger, (200, 401, 409)))
+    shop.engine.run_once()
+
+    found = finding(shop.office_side, "untrusted_answers")
+    assert (found["key"], found["amount_minor"], found["in_money"]) == (f"t1/{START:%Y-%m-%d}", 4, False)
+    assert (found["loser"], found["detail"]["answers"]) == ("nobody", 4)
+
+
+def test_each_answer_of_a_meddler_is_told_once_and_one_finding_a_day_is_opened(shop: Shop) -> None:
+    for count in (1, 2):
+        _meddled(shop, *[_by_a_stranger(200)] * count)
+        shop.engine.run_once()
+    shop.office_side.clock.pass_time(days=1)
+    shop.engine.run_once()
+    _meddled(shop, _by_a_stranger(200))
+    shop.engine.run_once()
+
+    found = shop.office_side.call("GET", "/v1/findings?kind=untrusted_answers", status=200)["findings"]
+    assert [each["amount_minor"] for each in found] == [1, 1]
+
+
+def test_a_server_that_is_away_or_reads_no_more_is_no_meddler(shop: Shop) -> None:
+    _meddled(shop, *map(_by_a_stranger, (502, 503, 413)))
+    shop.engine.run_once()
+
+    assert shop.findings() == []
 
 
 def test_everything_lands_once_when_the_meddler_is_gone(shop: Shop) -> None:
