@@ -79,6 +79,8 @@ def check(shop: Shop, said: list[str]) -> None:
     for order_id, kind in interrupted.items():
         if kind is InterruptedKind.OPEN_HOLD:
             till.cancel(order_id)
+        else:
+            till.receipt_shown(order_id)
     till.head_office.flush()
     assert [each.state for each in shop.server.orders.values() if each.state in ("HELD", "UNKNOWN")] == []
     till.close()

@@ -220,9 +220,9 @@ def test_a_damaged_ledger_is_recovered_behind_a_new_enrolment(server: tuple[Path
 
 def test_a_second_recovery_by_one_key_says_that_it_needs_a_new_code(server: tuple[Path, str], tmp_path: Path) -> None:
     _enrol(server, tmp_path, "R7", _code(server, "R7"))
-    first = pawtill_here("recover", "--data-dir", tmp_path)
+    first = pawtill_here("recover", "--data-dir", tmp_path, "--anew")
 
-    refused = pawtill_here("recover", "--data-dir", tmp_path)
+    refused = pawtill_here("recover", "--data-dir", tmp_path, "--anew")
 
     assert (first.code, refused.code) == (Exit.OK, Exit.FOUND_SOMETHING)
     assert "enrol it anew with a code" in refused.complained and "请先重新登记" in refused.complained
