@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, update
 
+from app.domain.money import MAX_MINOR
 from app.domain.refusals import Refusal, RefusalCode, refuse, unknown
 from app.domain.states import FindingEvent, FindingState
 from resources.lifecycles import load
@@ -29,10 +30,13 @@ DECISIONS = ("remedy", "accept", "other")
 def open_finding(
     conn: Connection, *, kind: str, key: str, amount_minor: int, detail: Mapping[str, Any], now: datetime
 ) -> None:
-    """Open a finding and have somebody told of it; one of the same kind and key, open or not, stays as it is."""
+    """Open a finding and have somebody told of it; one of the same kind and key, open or not, stays as it is.
+
+    An amount beyond MAX_MINOR is kept as that: no column holds what a rule may promise a thousand times.
+    """
     opened = conn.execute(
         upsert(conn, finding)
-        .values(kind=kind, key=key, amount_minor=amount_minor, detail=dict(detail), opened_at=now)
+        .values(kind=kind, key=key, amount_minor=min(amount_minor, MAX_MINOR), detail=dict(detail), opened_at=now)
         .on_conflict_do_nothing(index_elements=["kind", "key"])
         .returning(finding.c.id)
     ).one_or_none()
@@ -69,7 +73,7 @@ def open_again(
     row = conn.execute(select(finding).where(*closed)).one_or_none()
     if row is None or not _went_by_itself(conn, row):
         return
-    fresh = {"amount_minor": amount_minor, "detail": dict(detail), "opened_at": now, "closed_at": None}
+    fresh = {"amount_minor": min(amount_minor, MAX_MINOR), "detail": dict(detail), "opened_at": now, "closed_at": None}
     undecided = {"decision": "", "decided_by": "", "decided_at": None}
     conn.execute(update(finding).where(*closed).values(state=FindingState.OPEN, **fresh, **undecided))
     back = _event(row, FindingEvent.RECUR, FindingState.OPEN, reason="the cause is back")

@@ -110,7 +110,7 @@ def _open_untrusted(conn: Connection, context: Context, message: Hello) -> None:
         conn,
         kind="untrusted_answers",
         key=f"{message.till}/{context.now:%Y-%m-%d}",
-        amount_minor=min(message.untrusted, MAX_MINOR),
+        amount_minor=message.untrusted,
         detail={"till": message.till, "answers": message.untrusted, "boot": message.boot},
         now=context.now,
     )

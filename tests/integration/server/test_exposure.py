@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from app.domain.money import MAX_MINOR
 from server.jobs.reconcile import check_tills
 from server.services import exposure
 from tests.fakes.counter import Counter, coupon, finding, open_counter
@@ -163,3 +164,19 @@ def test_nobody_gives_up_what_was_not_shown(headquarters: Headquarters, counter:
 
     told = rights(headquarters)
     assert (told["pieces"]["coupons"], told["lost_at"]) == (1, None)
+
+
+def test_a_lost_till_speaks_again_also_where_its_rule_promised_more_than_a_column_holds(
+    headquarters: Headquarters, counter: Counter
+) -> None:
+    benefit = {"type": "every", "min": "1.00", "off": "9000000000.00", "max_times": 1_000_000_000}
+    headquarters.campaign("c1", benefit=benefit)
+    counter.take_home(coupon(headquarters))
+    told = rights(headquarters)
+    headquarters.call("POST", "/v1/tills/t1/strand", {"reason": "stolen", "exposure": told["exposure"]}, status=200)
+
+    counter.hello()
+    check_tills(headquarters.services)
+
+    assert finding(headquarters, "lost_till_heard")["amount_minor"] == MAX_MINOR
+    assert finding(headquarters, "rights_stranded")["amount_minor"] == MAX_MINOR
