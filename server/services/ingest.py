@@ -109,7 +109,9 @@ def judge_again(conn: Connection, context: Context, stored: Row[Any]) -> Verdict
     conn.execute(update(ledger_entry).where(*place).values(told))
     if fresh is not None:
         _CARRIED.run(conn, [] if batch.elsewhere else [_carried_row(row.id, entry, fresh)])
-        epochs.heard(conn, row.id, [fresh], now=context.now)
+    if item.carried is not None:
+        # Of a revoked till nothing counts as heard before a person has it judged.
+        epochs.heard(conn, row.id, [item.carried], now=context.now)
     return verdict
 
 
@@ -181,7 +183,8 @@ def _take_in(conn: Connection, context: Context, row: Row[Any], *, fresh: Sequen
     else:
         _judge(conn, context, items, batch=batch)
     _keep(conn, context, row, items=items, batch=batch)
-    epochs.heard(conn, row.id, [item.carried for item in items if item.carried], now=context.now)
+    if not revoked.is_held(context):
+        epochs.heard(conn, row.id, [item.carried for item in items if item.carried], now=context.now)
     return [
         EntryResult(seq=item.entry.seq, result=verdict.result, code=verdict.code, finding=verdict.finding)
         for item, verdict in ((item, batch.verdicts[item.entry.seq]) for item in items)

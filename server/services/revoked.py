@@ -34,8 +34,14 @@ def is_held(context: Context) -> bool:
 
 
 def has_room(conn: Connection, till_id: str, entries: Sequence[Entry]) -> bool:
-    """Tell whether so much more may be kept of a till since it was revoked."""
-    told = [row.detail for row in _of_revocation(conn, till_id)[1]]
+    """Tell whether so much more may be kept of a till since it was revoked.
+
+    Nothing of one that has enrolled anew since it was let in to tell: it tells again, as one that may speak.
+    """
+    since, told_of = _of_revocation(conn, till_id)
+    if since is None:
+        return False
+    told = [row.detail for row in told_of]
     count: int = sum(each["entries"] for each in told) + len(entries)
     size: int = sum(each["bytes"] for each in told) + sum(len(entry.body) for entry in entries)
     return count <= ENTRIES_MAX and size <= BYTES_MAX
@@ -89,9 +95,12 @@ def _verdict(key: str) -> Verdict:
     return Verdict(protocol.QUARANTINED, KIND, f"{KIND} {key}")
 
 
-def _of_revocation(conn: Connection, till_id: str) -> tuple[str, list[Row[Any]]]:
-    """Return when the till was revoked, and the findings of what it has told since."""
-    since = conn.execute(select(shut_till.c.since_at).where(shut_till.c.till_id == till_id)).scalar_one().isoformat()
+def _of_revocation(conn: Connection, till_id: str) -> tuple[str | None, list[Row[Any]]]:
+    """Return when the till was revoked, and the findings of what it has told since; None = it is no more."""
+    since_at = conn.execute(select(shut_till.c.since_at).where(shut_till.c.till_id == till_id)).scalar_one_or_none()
+    if since_at is None:
+        return None, []
+    since = since_at.isoformat()
     its = (finding.c.kind == KIND, finding.c.key.startswith(f"{till_id}/", autoescape=True))
     rows = conn.execute(select(finding).where(*its))
     return since, [row for row in rows if (row.detail["till"], row.detail["revoked_at"]) == (till_id, since)]

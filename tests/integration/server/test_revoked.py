@@ -7,9 +7,22 @@ from typing import Any
 import pytest
 
 from app.domain.ledger import Entry
+from app.domain.refusals import RefusalCode, refuse
 from server.jobs.quarantine import judge_again
-from server.services import quarantine, revoked
-from sync.protocol import ADOPT_PATH, ENROL_PATH, HELLO_PATH, PROTOCOL, PULL_PATH, PUSH_PATH, SANITY_PATH, UNKNOWN_PATH
+from server.services import devices, ingest, quarantine, revoked
+from server.services.context import Actor
+from sync.protocol import (
+    ADOPT_PATH,
+    ENROL_PATH,
+    HELLO_PATH,
+    PROTOCOL,
+    PULL_PATH,
+    PUSH_PATH,
+    SANITY_PATH,
+    UNKNOWN_PATH,
+    Push,
+    PushedEntry,
+)
 from tests.fakes.counter import Counter, balance, cash, coupon, finding, findings, stored_value, violations
 from tests.fakes.headquarters import Headquarters
 
@@ -185,6 +198,26 @@ def test_a_broken_chain_is_no_fact(headquarters: Headquarters, counter: Counter)
     assert counter.push([made_up])["error"] == "GAP" and findings(headquarters) == {"broken_chain": 1}
 
 
+def test_what_comes_from_before_a_till_enrolled_anew_stays_there_until_it_tells_again(
+    headquarters: Headquarters, counter: Counter
+) -> None:
+    """Its key was looked at while it was revoked, and its entries are taken behind the enrolment."""
+    sell(counter, "o1")
+    message = Push(
+        proto=PROTOCOL,
+        till="t1",
+        epoch=1,
+        entries=[PushedEntry.of(entry) for entry in counter.entries],
+        last=(1, counter.entries[0].hash.hex()),
+    )
+    before = Actor("till", "k", till_id="t1", access=devices.REVOKED)
+
+    answer = headquarters.services.write(lambda conn, ctx: ingest.push(conn, ctx, message), before)
+
+    assert answer == refuse(RefusalCode.NOT_ALLOWED, reason="till_revoked")
+    assert counter.push()["results"][0]["result"] == "OK" and findings(headquarters) == {}
+
+
 # ------------------------------------------------------------------ judged
 
 
@@ -224,6 +257,25 @@ def test_what_it_carries_over_is_held_and_booked_too(headquarters: Headquarters,
 
     assert before == ["QUARANTINED"] and counter_state(headquarters, "o1") == "PAID"
     assert findings(headquarters) == {} and violations(headquarters) == []
+
+
+def test_what_a_revoked_till_carries_over_mends_no_lost_tail_before_it_is_judged(
+    headquarters: Headquarters, counter: Counter
+) -> None:
+    sell(counter, "o1", "o2")
+    counter.hello()
+    old = counter.entries
+    counter.enrol()
+    revoke(headquarters)
+    for entry in old:
+        counter.carry(entry)
+    counter.push()
+    before = findings(headquarters)
+
+    judge(headquarters)
+
+    assert before == {"revoked_till": 1, "tail_lost": 1} and findings(headquarters) == {}
+    assert violations(headquarters) == []
 
 
 def coupon_of(headquarters: Headquarters) -> str:
