@@ -328,8 +328,9 @@ class DeskPresenter:
         self._change(self.state.basket.without_card(card_id), gone)
 
     def remove_member(self) -> None:
-        """Take the member off, with coupons and cards."""
+        """Take the member off, with coupons and cards, also one that is fetched yet."""
         if self.state.basket.member_id is not None:
+            self.fetch.stop()
             self._change(self.state.basket.without_member(), notice("verdict.member_off"))
 
     def best(self) -> None:

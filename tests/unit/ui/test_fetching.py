@@ -157,3 +157,17 @@ def test_an_error_ends_the_waiting_and_is_reported(till: FakeTill, monkeypatch: 
     pass_time(desk, 60)
 
     assert len(jobs.errors) == 1
+
+
+def test_what_is_fetched_for_a_member_who_was_taken_off_brings_nobody_back(till: FakeTill) -> None:
+    desk = desk_online(till)
+    desk.scan("FOOD")
+    desk.scan("M1001")
+    desk.scan("K-FOOD")
+
+    desk.remove_member()
+    del till.elsewhere["c-food"]
+    pass_time(desk, 60)
+
+    assert (desk.state.basket.member_id, desk.state.basket.use) == (None, ())
+    assert till.calls.count(ASKED) == 1
