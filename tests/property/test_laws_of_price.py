@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.basket import MILLI, line_gross
+from app.domain.benefits import most_off
 from app.domain.facts import OrderFacts
 from app.domain.pricing import price
 from app.domain.refusals import RefusalCode
@@ -43,6 +44,15 @@ def test_a_discount_lies_on_lines_in_scope_that_are_not_covered(facts: OrderFact
         for share, line, row in zip(stage.shares_minor, facts.lines, quote.lines, strict=True):
             assert share >= 0
             assert not share or (stage.rule.scope.holds(line) and row.gross_minor > 0)
+
+
+@given(orders())
+def test_nothing_takes_off_an_order_more_than_its_rule_promises_at_most(facts: OrderFacts) -> None:
+    quote = price(facts)
+
+    for stage in quote.laid:
+        most_minor = most_off(stage.rule.benefit)
+        assert most_minor is None or stage.discount_minor <= most_minor
 
 
 @given(orders())
