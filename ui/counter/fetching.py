@@ -43,9 +43,11 @@ class CouponFetch:
         self._asks, self._pause_s = 0, 0
 
     def begin(self, wanted: Wanted) -> None:
-        """Ask for a coupon."""
-        self._wanted, self._asks = wanted, 0
-        self._ask(wanted)
+        """Ask for a coupon; who wants one that is asked for already waits on, and no second question goes out."""
+        self._asks = 0
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._ask(wanted)
 
     def stop(self) -> None:
         """Wait no more. What comes all the same is at home here, and good at the next scan."""

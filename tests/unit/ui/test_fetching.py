@@ -171,3 +171,20 @@ def test_what_is_fetched_for_a_member_who_was_taken_off_brings_nobody_back(till:
 
     assert (desk.state.basket.member_id, desk.state.basket.use) == (None, ())
     assert till.calls.count(ASKED) == 1
+
+
+def test_a_coupon_that_is_scanned_again_while_it_is_asked_for_is_asked_for_once(till: FakeTill) -> None:
+    """A cashier who scans on a slow line would fill all threads of the network, and a payment would wait behind them."""
+    jobs = Later()
+    desk = desk_online(till, jobs)
+    desk.scan("FOOD")
+    jobs.release()
+    for _ in range(9):
+        desk.scan("K-FOOD")
+
+    waiting = len(jobs.held)
+    del till.elsewhere["c-food"]
+    jobs.release()
+
+    assert (waiting, till.calls.count(ASKED)) == (1, 1)
+    assert desk.state.basket.use == ("c-food",)
