@@ -174,7 +174,7 @@ def test_what_is_fetched_for_a_member_who_was_taken_off_brings_nobody_back(till:
 
 
 def test_a_coupon_that_is_scanned_again_while_it_is_asked_for_is_asked_for_once(till: FakeTill) -> None:
-    """A cashier who scans on a slow line would fill all threads of the network, and a payment would wait behind them."""
+    """A cashier who scans on a slow line fills all threads of the network, and a payment waits behind them."""
     jobs = Later()
     desk = desk_online(till, jobs)
     desk.scan("FOOD")
