@@ -6,12 +6,13 @@ import asyncio
 import json
 import random
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.types import Message
 
 from server.db.errors import DiskFull
 from server.http.app import MAX_BODY_BYTES
@@ -156,14 +157,15 @@ def test_a_request_that_the_line_cut_in_two_is_no_forgery(headquarters: Headquar
         "client": ("127.0.0.1", 1),
         "server": ("server.test", 80),
     }
-    came = iter(({"type": "http.request", "body": body[:9], "more_body": True}, {"type": "http.disconnect"}))
+    half: Message = {"type": "http.request", "body": body[:9], "more_body": True}
+    came: Iterator[Message] = iter((half, {"type": "http.disconnect"}))
 
-    async def receive() -> dict[str, object]:
+    async def receive() -> Message:
         return next(came)
 
-    async def send(_message: object) -> None:
+    async def send(_message: Message) -> None:
         pass
 
-    asyncio.run(headquarters.app(scope, receive, send))  # type: ignore[arg-type]
+    asyncio.run(headquarters.app(scope, receive, send))
 
     assert findings(headquarters) == {}
