@@ -29,18 +29,23 @@ def run_close_day(data_dir: Path | None) -> int:
 
 
 def _close(running: RunningTill) -> int:
-    told = _sync(running)
+    before = _sync(running)
     done = running.till.close_day()
-    told = _sync(running) and told
+    trouble = _sync(running) or before
+    print(f"已交还额度 {done.closed} 笔、券 {done.returned} 张；未完成的订单占用 {done.kept} 项。")
     print(f"Given back: {done.closed} leases, {done.returned} coupons; {done.kept} are held by open orders.")
-    if not told:
-        complain("the server does not answer: it hears of it with the till's next sync")
-    return Exit.OK if told else Exit.UNAVAILABLE
+    if trouble is not None:
+        complain(
+            f"未能告知总部（{trouble}）：本机下次同步时告知",
+            f"head office was not told ({trouble}): it hears of it with the till's next sync",
+        )
+    return Exit.OK if trouble is None else Exit.UNAVAILABLE
 
 
-def _sync(running: RunningTill) -> bool:
+def _sync(running: RunningTill) -> Offline | Busy | None:
+    """Sync; return why that was not done."""
     try:
         running.engine.run_once()
-    except (Offline, Busy):
-        return False
-    return True
+    except (Offline, Busy) as trouble:
+        return trouble
+    return None

@@ -54,11 +54,10 @@ def find_enrolment(folder: Path) -> Enrolment:
     secrets = Vault(folder).load(joined.till_id)
     if secrets is None:
         raise NotEnrolled(
-            f"no key of till {joined.till_id} is to be had here: unlock the keyring, or enrol the till by a code, as "
-            f"one that joined by a pass has to; its ledger stays. At the server: pawtill enrolment-code "
+            f"no key of till {joined.till_id} is to be had here: unlock the keyring, or enrol the till by a code; "
+            f"its ledger stays. At the server: pawtill enrolment-code "
             f"{joined.till_id} --store {joined.store_id}; here: pawtill enrol {joined.till_id} --server {joined.url} "
-            f"--code CODE / 本机没有收银台 {joined.till_id} 的密钥：请解锁密钥环，或用登记码登记本机"
-            "（旧的开通文件不再有效）；账本保留不变"
+            f"--code CODE / 本机没有收银台 {joined.till_id} 的密钥：请解锁密钥环，或用登记码登记本机；账本保留不变"
         )
     return Enrolment(joined, secrets)
 

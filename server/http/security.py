@@ -29,7 +29,7 @@ class WrongScope(Exception):
 
 
 class NotEnrolled(Exception):
-    """Refuse a till that came with the key of a pass, from before tills enrolled (401)."""
+    """Refuse a till that came with a bearer key, as before tills enrolled (401)."""
 
 
 class TillShut(Exception):

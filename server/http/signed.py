@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import State
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.db.errors import DatabaseTrouble
@@ -38,6 +39,7 @@ from sync.signatures import (
 )
 
 log = structlog.get_logger()
+BAD_REQUEST = 400
 _SIGNED_PARTS = (b"host", b"content-digest", b"signature", b"signature-input")
 
 
@@ -55,7 +57,12 @@ class SignedRequests:
             return
         services: Services = self._state.services
         request = _request(scope)
-        body = await _whole(scope, receive, self._max)
+        try:
+            body = await _whole(scope, receive, self._max)
+        except ClientDisconnect:
+            # The line broke in the middle: half a body fits no signature, and is no forgery. Nobody hears this.
+            await JSONResponse({"error": "cut"}, BAD_REQUEST)(scope, receive, send)
+            return
         if body is None:
             told = BackgroundTask(refused.note, services, scope, kind=refused_requests.OVERSIZED, signed=request)
             headers = {"Connection": "close"}
@@ -164,13 +171,18 @@ def _request(scope: Scope) -> Request:
 
 
 async def _whole(scope: Scope, receive: Receive, max_bytes: int) -> bytes | None:
-    """Read the body; None where it is longer than any may be, or was announced to be: then it is not read at all."""
+    """Read the body; None where it is longer than any may be, or was announced to be: then it is not read at all.
+
+    Raises ClientDisconnect where the line breaks before its end.
+    """
     announced = dict(scope["headers"]).get(b"content-length", b"0")
     if announced.isdigit() and int(announced) > max_bytes:
         return None
     body = bytearray()
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
         body += message.get("body", b"")
         if len(body) > max_bytes:
             return None

@@ -33,7 +33,7 @@ class Faults:
         self.chain, self.cashiers, self.office = chain, cashiers, office
         self._images = 0
         self._keys: dict[str, int] = {}
-        """When a till was given its pass, where it was not at the founding."""
+        """When a till was taken in, where it was not at the founding."""
         chain.server.died = self._server_died
 
     def strike(self, event: Event) -> None:

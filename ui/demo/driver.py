@@ -72,7 +72,11 @@ class Driver:
         self.pause(HAND_S)
 
     def _look(self) -> QWindow:
-        """Remember the desk as it is before a hand does something, and return the window that gets the keys."""
+        """Remember the desk as it is before a hand does something, and return the window that gets the keys.
+
+        A busy machine may not have drawn yet what the last key changed, and a button that looks disabled takes no key.
+        """
+        self.window.draw()
         self._seen = self.window.counter.desk.state
         dialog = self.window.dialog
         target = (dialog if dialog is not None else self.window).windowHandle()

@@ -25,8 +25,8 @@ api_key = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("digest", LargeBinary, nullable=False),  # SHA-256 of a 256-bit random secret
-    Column("scope", Text, nullable=False),  # app, manager, headquarters; till = of a pass: opens nothing
-    Column("till_id", Text, ForeignKey("till.id")),  # of a pass
+    Column("scope", Text, nullable=False),  # app, manager, headquarters; till = of before tills enrolled: opens nothing
+    Column("till_id", Text, ForeignKey("till.id")),  # of before tills enrolled
     Column("name", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("revoked_at", Instant),

@@ -42,6 +42,9 @@ class Running(NamedTuple):
     folder: Path
     url: str
 
+    def named(self) -> tuple[str, ...]:
+        return "--data-dir", str(self.folder), "--url", self.url
+
     def rights(self, till_id: str) -> list[object]:
         with open_office(server_settings(data_dir=self.folder), self.url) as office:
             return list(office.rights(till_id)["leases"])
@@ -119,6 +122,14 @@ def test_without_a_line_it_is_closed_and_said_so(till: Path) -> None:
     ended = pawtill_here("close-day", "--data-dir", till)
 
     assert ended.code == Exit.UNAVAILABLE and "1 leases" in ended.said and "next sync" in ended.complained
+
+
+def test_a_till_that_is_suspended_hears_that_and_not_of_the_line(server: Running, till: Path, till_id: str) -> None:
+    assert pawtill_here("suspend", till_id, "--reason", "r", "--confirm", till_id, *server.named()).code == Exit.OK
+
+    ended = pawtill_here("close-day", "--data-dir", till)
+
+    assert ended.code == Exit.UNAVAILABLE and "till_suspended" in ended.complained
 
 
 def test_a_folder_that_is_no_till_says_so(tmp_path: Path) -> None:

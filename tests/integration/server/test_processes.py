@@ -237,7 +237,7 @@ def test_a_server_on_a_full_disk_says_so_loses_nothing_and_goes_on_when_there_is
 
 
 def _till_of_before(folder: Path) -> tuple[str, str]:
-    """Found a chain with a till that has the key of a pass, and has enrolled; return that key, and its key's id."""
+    """Found a chain with a till that has a bearer key of before, and has enrolled; return that key, and its id."""
     services = open_services(folder / "server.db", clock=SystemClock(), ids=SystemIds())
     secret, key_id = "ab" * 32, "cd" * 16
 

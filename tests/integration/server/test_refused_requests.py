@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.types import Message
 
 from server.db.errors import DiskFull
 from server.http.app import MAX_BODY_BYTES
@@ -137,3 +139,33 @@ def test_a_clock_that_was_years_ahead_silences_nobody() -> None:
 )
 def test_what_names_no_key_that_may_be_names_none(text: str) -> None:
     assert named_key(Request("GET", ADDRESS, {"signature-input": text})) == ""
+
+
+def test_a_request_that_the_line_cut_in_two_is_no_forgery(headquarters: Headquarters) -> None:
+    identity, body = enrol_here(headquarters), json.dumps(PULL).encode()
+    request = identity.sign("POST", ADDRESS + PULL_PATH, body)
+    headers = {"Host": "server.test", "Content-Length": str(len(body)), **request.headers}
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": PULL_PATH,
+        "raw_path": PULL_PATH.encode(),
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("server.test", 80),
+    }
+    half: Message = {"type": "http.request", "body": body[:9], "more_body": True}
+    came: Iterator[Message] = iter((half, {"type": "http.disconnect"}))
+
+    async def receive() -> Message:
+        return next(came)
+
+    async def send(_message: Message) -> None:
+        pass
+
+    asyncio.run(headquarters.app(scope, receive, send))
+
+    assert findings(headquarters) == {}

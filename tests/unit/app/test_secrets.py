@@ -13,7 +13,7 @@ from app.services.secrets import IN_FILE, Attempt, DeviceKey, Keyring, Secrets, 
 
 SECRETS = Secrets(b"\x01" * 32, DeviceKey("k1", b"\x02" * 32, b"\x03" * 32, "certificate"))
 PASS = '{"api_key": "pt_k_s", "code_key": "01"}'
-"""What a till kept that had joined by a pass, and never enrolled."""
+"""What a till kept that had a bearer key, and never enrolled."""
 
 
 class MemoryKeyring:
