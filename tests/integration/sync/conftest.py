@@ -15,10 +15,12 @@ from app.services.ports import no_probe
 from app.store import meta
 from app.store.database import TillDatabase
 from app.store.ledger import Stamp
+from app.store.second_copy import SecondCopy
 from sync.client import ServerClient
 from sync.engine import SyncEngine
 from sync.head_office import ServerHeadOffice
 from tests.fakes.server import FakeServer
+from tests.fakes.station import Chain
 from tests.fakes.transport import FaultyTransport
 
 START = datetime(2026, 6, 1, 2, 0, tzinfo=UTC)
@@ -109,3 +111,17 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     made.server.publish("store", "s1", {"id": "s1", "zone": "Asia/Shanghai"})
     yield made
     made.db.close()
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[Chain]:
+    """Return a real server with its tills."""
+    made = Chain(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> SecondCopy:
+    """Return a second copy of t1's ledger on another disk."""
+    return SecondCopy(tmp_path / "other disk", "t1")

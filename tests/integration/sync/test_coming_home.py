@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from app.domain.refusals import Refusal
@@ -14,13 +11,6 @@ from app.store.errors import DiskFull
 from tests.fakes.counter import coupon, coupon_state, findings, violations
 from tests.fakes.shop import basket
 from tests.fakes.station import Chain, Station
-
-
-@pytest.fixture
-def chain(tmp_path: Path) -> Iterator[Chain]:
-    made = Chain(tmp_path)
-    yield made
-    made.close()
 
 
 def test_a_coupon_that_comes_home_while_its_hold_is_asked_for_is_used(

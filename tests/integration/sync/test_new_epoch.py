@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -23,13 +21,6 @@ from tests.fakes.shop import basket
 from tests.fakes.station import Chain, Station
 from tests.fakes.terminal import Habit
 from tests.fakes.transport import Fault
-
-
-@pytest.fixture
-def chain(tmp_path: Path) -> Iterator[Chain]:
-    made = Chain(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture

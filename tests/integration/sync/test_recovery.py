@@ -27,18 +27,6 @@ from tests.fakes.transport import Fault
 
 
 @pytest.fixture
-def chain(tmp_path: Path) -> Iterator[Chain]:
-    made = Chain(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> SecondCopy:
-    return SecondCopy(tmp_path / "other disk", "t1")
-
-
-@pytest.fixture
 def station(chain: Chain) -> Station:
     """Return a till with three sales that the server has, and three that it has not."""
     made = chain.station()
@@ -428,41 +416,6 @@ def test_what_a_disk_that_was_set_back_sold_twice_under_one_number_is_all_kept(
     assert begun == Begun(2, 6, whole=False)
     assert states(chain, *ALL, "o7", "o8", "p7") == ["PAID"] * 9
     assert violations(chain.hq) == []
-
-
-def test_a_ledger_is_sound_with_all_that_its_second_copy_has(station: Station, copy: SecondCopy) -> None:
-    image = station.keep_a_copy()
-    station.sell("o7")
-    copy.catch_up(station.till.database)
-    with pytest.raises(LedgerLocked):
-        recovery.is_sound(station.path, till_id="t1", copy=copy)
-    station.close()
-    whole = recovery.is_sound(station.path, till_id="t1", copy=copy)
-
-    station.go_back_to(image)
-    station.close()
-
-    set_back = recovery.is_sound(station.path, till_id="t1", copy=copy)
-    assert (whole, set_back, recovery.is_sound(station.path, till_id="t1", copy=None)) == (True, False, True)
-
-
-@pytest.mark.parametrize("of", ["the file", "the mark", "an entry"])
-def test_a_ledger_that_lacks_something_is_not_sound(station: Station, of: str) -> None:
-    path = station.path
-    station.close()
-    assert recovery.is_sound(path, till_id="t1", copy=None)
-
-    if of == "the file":
-        path.unlink()
-    elif of == "the mark":
-        lock = path.with_name(path.name + ".lock")
-        lock.write_text('{"epoch": 1, "seq": 7, "hash": "0011223344556677"}\n')
-    else:
-        data = bytearray(path.read_bytes())
-        data[data.rindex(b'"order":"o5"') + 11] ^= 0x01
-        path.write_bytes(bytes(data))
-
-    assert not recovery.is_sound(path, till_id="t1", copy=None)
 
 
 # ------------------------------------------------------------------ the look at night

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from app.services.ports import LineTrouble, Offline
@@ -15,13 +12,6 @@ from tests.fakes.counter import findings, violations
 from tests.fakes.enrolled import NewTill
 from tests.fakes.station import Chain, Station
 from tests.fakes.transport import Fault
-
-
-@pytest.fixture
-def chain(tmp_path: Path) -> Iterator[Chain]:
-    made = Chain(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture

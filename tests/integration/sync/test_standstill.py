@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +14,6 @@ from server.services import orders
 from tests.fakes.counter import coupon, coupon_state, findings, violations
 from tests.fakes.shop import basket
 from tests.fakes.station import Chain
-
-
-@pytest.fixture
-def chain(tmp_path: Path) -> Iterator[Chain]:
-    made = Chain(tmp_path)
-    yield made
-    made.close()
 
 
 def test_a_hold_that_nobody_knows_of_is_given_back_once_the_database_goes_on(
