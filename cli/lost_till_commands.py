@@ -4,7 +4,8 @@ What it may have spent already is shown first, in money and pieces, and only wha
 till's name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cli.exits import Exit, complain
@@ -32,23 +33,44 @@ def decide_lost_till(
 
     `confirm` is the till's name where nobody is to be asked; `ask` gets it from a person, by the question given.
     """
+
+    def do(office: Office, shown: Answer) -> Answer:
+        return office.decide(what, till_id, reason=reason, exposure=shown["exposure"])
+
     words = load(language)
+    decision = Decision(what, till_id, [words[CONSEQUENCE[what]]], do)
+    return at_office(settings, url, lambda office: decided(office, decision, words, confirm=confirm, ask=ask))
 
-    def act(office: Office) -> int:
-        shown = office.rights(till_id)
-        if shown["outcome"] != "ok":
-            return refused(shown, till_id, words)
-        show_rights(shown, words)
-        print(words[CONSEQUENCE[what]])
-        if not confirmed(till_id, words, confirm=confirm, ask=ask):
-            return Exit.CANNOT_START
-        done = office.decide(what, till_id, reason=reason, exposure=shown["exposure"])
-        if done["outcome"] != "ok":
-            return refused(done, till_id, words)
-        print(words["tills.done"].format(what=what, till=till_id))
-        return Exit.OK
 
-    return at_office(settings, url, act)
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Hold what is to be done with a till, the sentences that say what comes of it, and what does it.
+
+    The sentences may name what is shown of the till. `do` gets that too.
+    """
+
+    what: str
+    till_id: str
+    consequences: Sequence[str]
+    do: Callable[[Office, Answer], Answer]
+
+
+def decided(office: Office, decision: Decision, words: Words, *, confirm: str | None, ask: Callable[[str], str]) -> int:
+    """Show what a till has and what comes of the decision, have the till named, and do it; returns the exit code."""
+    till_id = decision.till_id
+    shown = office.rights(till_id)
+    if shown["outcome"] != "ok":
+        return refused(shown, till_id, words)
+    show_rights(shown, words)
+    for each in decision.consequences:
+        print(each.format(**shown))
+    if not confirmed(till_id, words, confirm=confirm, ask=ask):
+        return Exit.CANNOT_START
+    done = decision.do(office, shown)
+    if done["outcome"] != "ok":
+        return refused(done, till_id, words)
+    print(words["tills.done"].format(what=decision.what, till=till_id))
+    return Exit.OK
 
 
 def welcome_till(settings: Settings, url: str, *, till_id: str, reason: str, language: str) -> int:

@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from cli.exits import Exit
-from cli.lost_till_commands import Words, confirmed, refused, show_rights
+from cli.lost_till_commands import Decision, Words, decided, refused
 from cli.office import Office, at_office
 from cli.table import print_table
 from resources.translations import load
 from server.services import devices
+from server.services.answers import Answer
 from server.settings import Settings
 
 CONSEQUENCE = {"suspend": "tills.suspend", "revoke": "tills.revoke"}
@@ -36,24 +37,13 @@ def shut_till(
 
     `confirm` and `ask` as in `decide_lost_till`. What it has may change meanwhile: it is shut out all the same.
     """
+
+    def do(office: Office, _shown: Answer) -> Answer:
+        return office.shut(what, till_id, reason=reason)
+
     words = load(language)
-
-    def act(office: Office) -> int:
-        shown = office.rights(till_id)
-        if shown["outcome"] != "ok":
-            return refused(shown, till_id, words)
-        show_rights(shown, words)
-        print(words[CONSEQUENCE[what]].format(**shown))
-        print(words["tills.decide_rights"].format(**shown))
-        if not confirmed(till_id, words, confirm=confirm, ask=ask):
-            return Exit.CANNOT_START
-        done = office.shut(what, till_id, reason=reason)
-        if done["outcome"] != "ok":
-            return refused(done, till_id, words)
-        print(words["tills.done"].format(what=what, till=till_id))
-        return Exit.OK
-
-    return at_office(settings, url, act)
+    decision = Decision(what, till_id, [words[CONSEQUENCE[what]], words["tills.decide_rights"]], do)
+    return at_office(settings, url, lambda office: decided(office, decision, words, confirm=confirm, ask=ask))
 
 
 def resume_till(settings: Settings, url: str, *, till_id: str, language: str) -> int:
